@@ -9,19 +9,34 @@
 Nothing is mended here: what is missing, repeated or out of order is refused, with its times.
 """
 
+import datetime
 import os
 import warnings
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from subsample_mcmc.target.data import as_array
+from subsample_mcmc.target.data import as_array, refuse_other_order
 from subsample_mcmc.target.population import numeric, read_only
 
 __all__ = ["Returns", "Standardised", "log_returns", "read_bars", "standardised"]
 
+# Dates in text: day and month before the year; the year first, or without marks; a month by name;
+# years and their months alone. Of years of two digits nobody knows where they stand.
+DAY_AND_MONTH = (
+    r"(?<!\d)(?<!\d[-/.])(?<!\d{4} )(?P<one>\d{1,2})(?P<mark>[-/. ])(?P<other>\d{1,2})(?P=mark)"
+    r"\d{4}(?!\d)"
+)
+DATED = (
+    r"(?<!\d)\d{4}[-/. ]\d{1,2}[-/. ]\d{1,2}|(?<!\d)\d{8}(?:\d{4}|\d{6})?(?!\d)"
+    r"|(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)"
+)
+ALONE = r"^\s*\d{4}(?:-\d{2})?\s*$"
+SHORT_YEAR = r"(?<!\d)\d{1,2}[-/.]\d{1,2}[-/.]\d{2}(?!\d)"
 TREATMENTS = ("drop", "rescale", "keep")
 SHOWN = 5  # times in a message
 BULK = 0.3  # of returns that are all the same: prices that mostly do not move
@@ -60,7 +75,7 @@ def read_bars(path: str | os.PathLike) -> pd.DataFrame:
     text = table[wanted[0]]
     if len(stamp) > 1:
         text = text + " " + table[wanted[1]]
-    times = times_of(text, os.fspath(path))
+    times = times_of(text, lambda k: f"{os.fspath(path)} line {k + 2}")
     wrong = times.index[times.isna()]
     if len(wrong):
         raise ValueError(
@@ -72,23 +87,27 @@ def read_bars(path: str | os.PathLike) -> pd.DataFrame:
     return pd.DataFrame({"time": times, "close": close}).reset_index(drop=True)
 
 
-def times_of(text: pd.Series, path: str) -> pd.Series:
-    """Stamps of a file, not a time where there is none; refuses what can be read in two ways."""
-    short = text.str.match(r"\s*\d{1,2}[-/.]\d{1,2}[-/.]\d{2}(?!\d)").fillna(False).astype(bool)
+def times_of(text: pd.Series, place: Callable[[int], str]) -> pd.Series:
+    """Stamps of text, not a time where there is no date; refuses what can be read in two ways.
+
+    place: what a row is called, by its label.
+    """
+    parts = day_and_month(text)
+    dated = parts.notna().all(axis=1) | contains(text, f"{DATED}|{ALONE}")
+    short = contains(text, SHORT_YEAR) & ~dated
     if short.any():
         raise ValueError(
-            f"{path} line {text.index[short][0] + 2}: {text[short].iloc[0]!r} has a year of two "
-            "digits, and could be read in several ways: write 2016-01-04 09:20."
+            f"{place(text.index[short][0])}: {text[short].iloc[0]!r} has a year of two digits, and "
+            "could be read in several ways: write 2016-01-04 09:20."
         )
-    parts = text.str.extract(r"^\s*(\d{1,2})[-/.](\d{1,2})[-/.]\d{4}").astype(float)
     day_first = False
-    if parts.notna().all(axis=None):
-        if parts.max(axis=None) <= 12 and (parts[0] != parts[1]).any():
+    if len(parts) and parts.notna().all(axis=None):
+        if parts.max(axis=None) <= 12 and (parts.one != parts.other).any():
             raise ValueError(
-                f"{path}: of dates such as {text.iloc[0]!r} no row tells whether the day or the "
-                "month comes first: write 2016-01-04 09:20."
+                f"{place(text.index[0])}: of dates such as {text.iloc[0]!r} no row tells whether "
+                "the day or the month comes first: write 2016-01-04 09:20."
             )
-        day_first = bool(parts[0].max() > 12)
+        day_first = bool(parts.one.max() > 12)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a format that cannot be inferred, or several zones
         try:
@@ -97,11 +116,22 @@ def times_of(text: pd.Series, path: str) -> pd.Series:
             found = None
     if found is None or found.dtype == object:
         raise ValueError(
-            f"{path}: times are not all of one offset from UTC, such as {text.iloc[0]!r} and "
-            f"{text.iloc[-1]!r}: write times of one clock; or read them yourself, convert them to "
-            "the time zone whose days count, and give sm.models.returns.log_returns a Series."
+            f"{place(text.index[0])}: times are not all of one offset from UTC, such as "
+            f"{text.iloc[0]!r} and {text.iloc[-1]!r}: write times of one clock; or read them "
+            "yourself, convert them to the time zone whose days count, and give "
+            "sm.models.returns.log_returns a Series of prices with these stamps as its index."
         )
-    return found
+    return found.where(dated)  # a clock's time alone would be today's
+
+
+def day_and_month(text: pd.Series) -> pd.DataFrame:
+    """The two numbers before a year of four digits, nan where there are none."""
+    return text.str.extract(DAY_AND_MONTH)[["one", "other"]].astype(float)
+
+
+def contains(text: pd.Series, pattern: str) -> pd.Series:
+    """Of each text whether some of it is like that; False of none."""
+    return text.str.contains(pattern).fillna(False).astype(bool)
 
 
 def prices_of(prices: np.ndarray, times: pd.DatetimeIndex | None) -> None:
@@ -186,8 +216,8 @@ def log_returns(bars, times=None, overnight: str = "drop") -> Returns:
     """Logarithms of ratios of consecutive prices.
 
     bars: the table of read_bars, or prices.
-    times: of prices, if these are known; default, of a Series the index, if it has stamps. Days are
-        those of the stamps' own time zone.
+    times: of prices, if these are known; default, of a Series the index, if it has stamps, periods,
+        dates, or text that says them in one way. Days are those of the stamps' own time zone.
     overnight: what becomes of returns between two calendar days: "drop"; "rescale" multiplies
         them by one number, so that their mean square is that of the others; "keep".
     """
@@ -201,8 +231,11 @@ def log_returns(bars, times=None, overnight: str = "drop") -> Returns:
                 "time and close, as sm.models.returns.read_bars does, or prices and times."
             )
         bars, times = bars["close"], bars["time"]
-    elif times is None and isinstance(getattr(bars, "index", None), pd.DatetimeIndex):
+    elif times is None and says_times(getattr(bars, "index", None)):
         times = bars.index
+    refuse_other_order({"prices": bars} if times is None else {"prices": bars, "times": times})
+    if times is None:
+        refuse_other_times(bars)
     prices = numeric(np.asarray(as_array(bars, "prices")), "prices").astype(float)
     if prices.ndim != 1 or len(prices) < 2:
         raise ValueError(f"prices have shape {prices.shape}: give a series of two or more.")
@@ -239,12 +272,46 @@ def log_returns(bars, times=None, overnight: str = "drop") -> Returns:
 
 def stamps_of(times) -> pd.DatetimeIndex:
     """Times of prices; refuses numbers, of which nobody knows the unit."""
-    if np.asarray(times).dtype.kind in "iuf":
+    values = pd.Index(times)
+    if values.dtype.kind in "iuf":
         raise TypeError(
             "times are numbers: give stamps, pd.to_datetime(times, unit='s') if they are seconds "
             "since 1970."
         )
-    return pd.DatetimeIndex(times)
+    if isinstance(values, pd.PeriodIndex):
+        return values.to_timestamp()
+    if not is_text(values):
+        return pd.DatetimeIndex(values)
+    text = pd.Series(values.astype(object))
+    found = times_of(text, lambda k: f"times, row {k}")
+    wrong = found.index[found.isna() & text.notna()]
+    if len(wrong):
+        raise ValueError(
+            f"times, row {wrong[0]}: {text[wrong[0]]!r} is no time (and {len(wrong) - 1} more such "
+            "rows): write 2016-01-04 09:20, in one format throughout."
+        )
+    return pd.DatetimeIndex(found)
+
+
+def is_text(values: pd.Index) -> bool:
+    """Are all of them text, but for missing ones."""
+    return bool(len(values)) and all(isinstance(v, str) for v in values if not pd.isna(v))
+
+
+def says_times(index: Any) -> bool:
+    """Is a table's index one of times: stamps, periods, dates, or text with dates in it."""
+    if isinstance(index, pd.DatetimeIndex | pd.PeriodIndex):
+        return True
+    if not isinstance(index, pd.Index) or isinstance(index, pd.MultiIndex) or not len(index):
+        return False
+    if not is_text(index):
+        return all(isinstance(one, datetime.date) for one in index)
+    text = pd.Series(index.astype(object))
+    dated = contains(text, f"{DATED}|{SHORT_YEAR}") | day_and_month(text).notna().all(axis=1)
+    try:
+        return bool(dated.all()) and bool(times_of(text, str).notna().all())
+    except ValueError:  # of times, which can be read in several ways
+        return True
 
 
 def gaps_of(times: pd.DatetimeIndex, night: np.ndarray) -> pd.DataFrame:
@@ -289,10 +356,12 @@ def refuse_other_times(series: Any) -> None:
         return
     if index.dtype.kind == "O" or pd.api.types.is_string_dtype(index.dtype):  # dates as text
         text = pd.Index(index.astype(str))
-        if not all("-" in one for one in text):  # numbers of firms
-            return
-        parsed = pd.to_datetime(text, errors="coerce", format="ISO8601", utc=True)
-        index = index if parsed.hasnans else parsed
+        if all("-" in one for one in text):  # of several offsets from UTC, too
+            parsed = pd.to_datetime(text, errors="coerce", format="ISO8601", utc=True)
+            index = index if parsed.hasnans else parsed
+        if index.dtype.kind != "M" and says_times(index):
+            with suppress(ValueError):  # nobody knows in which order these are
+                index = stamps_of(index)
     if index.is_monotonic_increasing:
         return
     if not isinstance(index, pd.DatetimeIndex | pd.PeriodIndex | pd.TimedeltaIndex):

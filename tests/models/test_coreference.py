@@ -11,7 +11,7 @@ import pytest
 
 from subsample_mcmc.kernels.partition.members import blocks_of
 from subsample_mcmc.models import coreference as co
-from subsample_mcmc.models.coreference.author_names import focal, key, parts, split
+from subsample_mcmc.models.coreference.author_names import focal, key, mark_of, parts, split
 from subsample_mcmc.models.coreference.pair_score import labelled_pairs, moved
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.target.population import prepared
@@ -64,6 +64,10 @@ def random_score(rng, clip=8.0):
         ("Erdős Pál Jr.", ("erdos", "pal"), "e pal"),
         ("Wei Wang 0001", ("wei", "wang"), "w wang"),
         ("Plato", ("plato",), "plato"),
+        ("Smith, John, Jr.", ("john", "smith"), "j smith"),  # no middle initial of "jr"
+        ("Smith, Jr., John", ("john", "smith"), "j smith"),
+        ("Smith Jr., John K. III", ("john", "k", "smith"), "j smith"),
+        ("John Jr", ("john", "jr"), "j jr"),
         ("...", (), ""),
     ],
 )
@@ -90,6 +94,40 @@ def test_focal_author(names, block, which):
 def test_authors_are_split():
     assert split("A. B, C. D,") == ["A. B", "C. D"]
     assert split("B, A.; D, C.") == ["B, A.", "D, C."]
+    assert split("John Smith, Jr., A. Doe") == ["John Smith", "A. Doe"]
+
+
+def test_one_author_among_lists_with_semicolons():
+    """ "Smith, John" was two authors, and all such papers shared the coauthor john."""
+    several = ["Smith, John; Doe, Ann", "Smith, John; Roe, Bob", "A. Doe, J. Smith"]
+    frame = pd.DataFrame({"block": "j smith", "authors": [*several, "Smith, John", "Smith, John"]})
+    mentions = co.Mentions(frame)
+    assert mark_of(frame["authors"]) == ";"
+    shared = [sorted(mentions.words("coauthors", i)) for i in range(5)]
+    assert shared == [["a doe"], [], ["a doe"], [], []]
+    assert not mentions.data["mention"][3:, 7].any()  # they have none at all
+    plain = ["A. Doe, J. Smith", "J. Smith, B. Roe, C. Poe", "Smith, John", "Smith, J.; Doe, A."]
+    assert mark_of(plain) == "," and split(plain[2], ",") == ["Smith", "John"]
+    big = co.scale(frame, 8, seed=1)
+    for i, text in enumerate(big["authors"]):
+        names = split(text, mark_of(big["authors"]))
+        assert key(names[focal(names, "j smith")]) == "j smith", (i, text)
+        assert {key(name) for name in names} <= {"j smith", "a doe", "b roe"}, (i, text)
+    alone = co.scale(pd.DataFrame({"block": ["j smith"], "authors": several[0]}), 40, seed=1)
+    assert "Smith, John;" in alone["authors"].tolist()
+    assert {name for i in range(40) for name in co.Mentions(alone).words("coauthors", i)} == {
+        "a doe"
+    }
+
+
+def test_middle_initials_of_any_alphabet():
+    """All that are none of a to z counted as the same one."""
+    names = ["А. П. Иванов", "А. С. Иванов", "А. П. Иванов", "A. P. Ivanov", "A. S. Ivanov"]
+    mentions = co.Mentions(pd.DataFrame({"block": "x", "authors": names}))
+    codes = mentions.data["mention"][:, 6]
+    assert codes[0] == codes[2] and len(set(codes.tolist())) == 4
+    assert codes[3:].tolist() == [15, 18]
+    np.testing.assert_array_equal(co.category_fields(mentions)["middle"].codes, codes)
 
 
 # ------------------------------------------------------------------------------------ mentions

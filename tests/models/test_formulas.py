@@ -108,6 +108,32 @@ def test_levels_of_text_in_no_order_are_refused(ratings, left):
     assert model.axes.coords["class"].tolist() == ["low", "mid"]
 
 
+@pytest.mark.parametrize("order", [[2, 1, 0], [1, 2, 0], [0, 2, 1]])
+def test_numbers_as_categories_in_no_order_are_refused(ratings, order):
+    """As they were met in a file: the slope had another sign."""
+    made = ratings.assign(n=pd.Categorical(ratings.k, order))
+    said = made.assign(n=pd.Categorical(ratings.k, order, ordered=True))
+    numbers = made.assign(n=pd.Categorical(ratings.k, [0, 1, 2]))
+    for make in (sm.models.glm.ordered_logistic, sm.models.glm.ordered_probit):
+        with pytest.raises(ValueError, match=r"is that .*C\(rating, levels="):
+            make("n ~ x", made)
+        assert np.array_equal(make("n ~ x", numbers).data.y, ratings.k)
+        places = np.argsort(order)[ratings.k.to_numpy()]
+        for frame, left in ((said, "n"), (made, f"C(n, levels={order})")):
+            assert np.array_equal(make(f"{left} ~ x", frame).data.y, places)
+
+
+def test_a_response_of_categories_given_as_numbers(ratings):
+    """In another frame, where the model knows which they are."""
+    model = sm.models.glm.ordered_logistic(
+        "n ~ x", ratings.assign(n=pd.Categorical(ratings.k + 1, [1, 2, 3], ordered=True))
+    )
+    other = pd.DataFrame({"x": [0.0, 1.0, 2.0], "n": [3, 1, 2]})
+    assert model.design(other)["y"].tolist() == [2.0, 0.0, 1.0]
+    with pytest.raises(ValueError, match="column n has 4 in this frame"):
+        model.design(other.assign(n=[3, 1, 4]))
+
+
 @pytest.mark.parametrize("family", ["softmax", "ordered_logistic"])
 def test_classes_without_a_row_are_told(ratings, family):
     """As after rows were left out: the first is the reference of all coefficients."""

@@ -79,6 +79,49 @@ def test_refused_bars(tmp_path, line, text, message):
         read_bars(written(tmp_path / "bars.csv", lines))
 
 
+@pytest.mark.parametrize(
+    ("form", "message"),
+    [
+        ("%y%m%d %H:%M", "'160104 09:20' is no time"),  # pandas takes it for 2004-01-16
+        ("%H:%M", "'09:20' is no time"),  # of today
+        ("%d/%m/%y %H:%M", "'04/01/16 09:20' has a year of two digits"),
+        ("%H:%M %d/%m/%y", "'09:20 04/01/16' has a year of two digits"),
+        ("%d/%m/%Y %H:%M", "'04/01/2016 09:20' no row tells whether the day"),
+        ("%d %m %Y %H:%M", "'04 01 2016 09:20' no row tells whether the day"),
+        ("%H:%M %d.%m.%Y", "'09:20 04.01.2016' no row tells whether the day"),
+        ("%a %d/%m/%Y %H:%M", "'Mon 04/01/2016 09:20' no row tells whether the day"),
+    ],
+)
+def test_what_can_be_read_in_two_ways_is_refused(tmp_path, bars, form, message):
+    """In a file, in times, and in an index."""
+    times = bars["time"].dt.strftime(form)
+    lines = [LINES[0], *(f"{time},1,{x}" for time, x in zip(times, CLOSE, strict=True))]
+    with pytest.raises(ValueError, match=rf"bars\.csv line 2: .*{message}"):
+        read_bars(written(tmp_path / "bars.csv", lines))
+    with pytest.raises(ValueError, match=f"times, row 0: .*{message}"):
+        log_returns(CLOSE, times)
+    if "is no time" not in message:
+        with pytest.raises(ValueError, match=f"times, row 0: .*{message}"):
+            log_returns(pd.Series(CLOSE, index=times))
+
+
+@pytest.mark.parametrize("form", [
+    "%Y-%m-%d %H:%M", "%Y/%m/%d %H:%M", "%Y %m %d %H:%M", "%Y%m%d %H%M", "%Y%m%d %H%M%S",
+    "%Y-%m-%dT%H:%M:%S", "%d-%b-%Y %H:%M", "%d %B %Y %H:%M", "%d-%b-%y %H:%M", "%d/%m/%Y %H:%M",
+    "%m/%d/%Y %H:%M", "%H:%M %d/%m/%Y", "%d %m %Y %H:%M",
+])  # fmt: skip
+def test_what_can_be_read_in_one_way_is_read(tmp_path, bars, form):
+    """In a file, in times, and in an index; of the 14th of a month, where a row must tell."""
+    stamps = bars["time"] + pd.Timedelta(days=10)
+    times = stamps.dt.strftime(form)
+    lines = [LINES[0], *(f'"{time}",1,{x}' for time, x in zip(times, CLOSE, strict=True))]
+    assert read_bars(written(tmp_path / "bars.csv", lines))["time"].tolist() == stamps.tolist()
+    known = log_returns(bars)
+    for found in (log_returns(CLOSE, times), log_returns(pd.Series(CLOSE, index=times))):
+        assert found.times.tolist() == [stamps[k] for k in (1, 2, 4, 5)]
+        np.testing.assert_array_equal(found.values, known.values)
+
+
 def test_many_wrong_prices_are_abridged(tmp_path):
     lines = [line.rsplit(",", 1)[0] + ",0" for line in LINES[1:]]
     with pytest.raises(ValueError, match=r"09:25:00, \.\.\.: .* 6 of 6 prices"):
@@ -149,6 +192,46 @@ def test_stamps_of_a_series_are_its_times(bars):
     series = pd.Series(CLOSE, index=pd.DatetimeIndex(bars["time"]))
     for given in (series, series.tz_localize("America/New_York")):
         np.testing.assert_array_equal(log_returns(given).values, log_returns(bars).values)
+
+
+def kinds_of_index(stamps):
+    """What says the same times."""
+    days = stamps.normalize() + pd.to_timedelta(np.arange(len(stamps)), "D")
+    return {
+        "stamps": days, "text": days.strftime("%Y-%m-%d"), "dates": pd.Index(list(days.date)),
+        "periods": days.to_period("D"), "slashes": days.strftime("%Y/%m/%d"),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["stamps", "text", "dates", "periods", "slashes"])
+def test_newest_first_is_refused(bars, kind):
+    """Of text, dates and periods it was taken by position: minus the returns, from the last on."""
+    series = pd.Series(CLOSE, index=kinds_of_index(pd.DatetimeIndex(bars["time"]))[kind])
+    found = log_returns(series, overnight="keep")
+    np.testing.assert_array_equal(found.values, ALL)
+    assert found.times[-1] == pd.Timestamp("2016-01-10") and found.overnight == 5
+    with pytest.raises(ValueError, match=r"2016-01-09 .*or precedes it"):
+        log_returns(series[::-1], overnight="keep")
+    with pytest.raises(ValueError, match=r"2016-01-09 .*or precedes it"):
+        log_returns(CLOSE[::-1], series.index[::-1], overnight="keep")
+    with pytest.raises(ValueError, match="comes after"):
+        standardised(series[::-1].pct_change().dropna())
+
+
+def test_an_index_that_says_no_times_is_let_be():
+    for index in (list("abcdef"), [6, 5, 4, 3, 2, 1], [str(9_000 - k) for k in range(6)],
+                  ["10/12", "9/12", "8/12", "7/12", "6/12", "5/12"]):  # fmt: skip
+        found = log_returns(pd.Series(CLOSE, index=index))
+        assert found.times is None
+        np.testing.assert_array_equal(found.values, ALL)
+
+
+def test_times_of_other_rows_are_refused(bars):
+    shuffled = bars.sample(frac=1.0, random_state=1)
+    with pytest.raises(ValueError, match=r"times has other row labels than prices.*another order"):
+        log_returns(shuffled["close"], times=bars["time"])
+    found = log_returns(shuffled["close"].sort_index(), times=bars["time"])
+    np.testing.assert_array_equal(found.values, log_returns(bars).values)
 
 
 def test_what_says_no_time_is_refused(bars):

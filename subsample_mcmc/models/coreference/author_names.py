@@ -2,7 +2,9 @@
 
 import re
 import unicodedata
+from collections.abc import Iterable
 from functools import lru_cache
+from typing import Any
 
 SUFFIXES = frozenset(["jr", "sr", "ii", "iii", "iv"])
 
@@ -10,15 +12,20 @@ SUFFIXES = frozenset(["jr", "sr", "ii", "iii", "iv"])
 @lru_cache(maxsize=1 << 18)
 def parts(name: str) -> tuple[str, ...]:
     """A name as lower-case words without accents, dots, numbers and suffixes, surname last."""
-    if "," in name:  # Surname, First
-        last, _, first = name.partition(",")
-        name = f"{first} {last}"
-    text = re.sub(r"[.\s]+", " ", folded(name))
-    found = ["".join(c for c in word if c.isalpha()) for word in text.split()]
-    found = [word for word in found if word]
-    while len(found) > 2 and found[-1] in SUFFIXES:
-        found.pop()
-    return tuple(found)
+    pieces = [words_of(piece) for piece in without_suffixes(name.split(","))]
+    fewest = 2 if len(pieces) == 1 else 1  # "Smith Jr., John"; but "John Jr" is all of a name
+    for words in pieces:
+        while len(words) > fewest and words[-1] in SUFFIXES:
+            words.pop()
+    last, *first = pieces
+    return tuple(word for words in [*first, last] for word in words)  # Surname, First
+
+
+def words_of(text: str) -> list[str]:
+    """Lower-case words of letters alone."""
+    found = re.sub(r"[.\s]+", " ", folded(text)).split()
+    words = ("".join(c for c in word if c.isalpha()) for word in found)
+    return [word for word in words if word]
 
 
 @lru_cache(maxsize=1 << 18)
@@ -59,7 +66,37 @@ def focal(names: list[str], block: str | None) -> int:
     return best
 
 
-def split(authors: str) -> list[str]:
-    """The names in a list of authors."""
-    names = authors.split(";") if ";" in authors else authors.split(",")
+def without_suffixes(pieces: list[str]) -> list[str]:
+    """What commas separate, but for the Jr. of "Smith, John, Jr."."""
+    return [one for k, one in enumerate(pieces) if k == 0 or bare(one) not in SUFFIXES]
+
+
+def bare(word: str) -> str:
+    """Lower case, without dots and blanks."""
+    return folded(word).replace(".", "").strip()
+
+
+def is_list(authors: str) -> bool:
+    """Do commas separate several authors: three and more, or two of two words and more each."""
+    pieces = without_suffixes(authors.split(","))
+    return len(pieces) > 2 or (len(pieces) == 2 and all(len(words_of(one)) > 1 for one in pieces))
+
+
+def mark_of(lists: Iterable[Any]) -> str:
+    """What separates the authors in a column of such lists: ";", or "," where each row tells.
+
+    Where ";" does, "Smith, John" is one author. It does where it stands in more lists than commas
+    separate several authors in without it.
+    """
+    given = [authors for authors in lists if isinstance(authors, str)]
+    with_it = sum(";" in authors for authors in given)
+    return ";" if with_it > sum(";" not in one and is_list(one) for one in given) else ","
+
+
+def split(authors: str, mark: str = ",") -> list[str]:
+    """The names in a list of authors. mark: what separates them in its column; see `mark_of`."""
+    if ";" in authors or (mark == ";" and not is_list(authors)):
+        names = authors.split(";")
+    else:
+        names = without_suffixes(authors.split(","))
     return [name.strip() for name in names if name.strip()]

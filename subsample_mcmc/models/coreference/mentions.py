@@ -14,7 +14,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from subsample_mcmc.models.coreference.author_names import focal, folded, key, parts, split
+from subsample_mcmc.models.coreference.author_names import (
+    focal,
+    folded,
+    key,
+    mark_of,
+    parts,
+    split,
+)
 
 FIELDS = ("coauthors", "title", "venue", "organization")
 COLUMNS = ("block", "title", "authors", "venue", "year", "organization")
@@ -24,7 +31,7 @@ END, YEAR, MIDDLE, HAS = 4, 5, 6, 7
 HAS_COAUTHORS, HAS_TITLE, HAS_VENUE, HAS_ORGANIZATION, HAS_YEAR, HAS_MIDDLE = (
     1 << k for k in range(6)
 )
-OTHER_LETTER = 26  # the code of a middle initial that is none of a .. z
+LETTERS = "abcdefghijklmnopqrstuvwxyz"  # whose middle initials have the codes 0 .. 25
 STOP = frozenset(
     [
         "a", "an", "and", "as", "at", "by", "for", "from", "in", "into", "is", "its", "of", "on",
@@ -39,9 +46,10 @@ class Mentions:
     """Tokenised mentions of authors, one per row of `frame`.
 
     frame: a table with the columns block, title, authors (separated by commas, or by semicolons,
-        in which case "Surname, First" is understood), venue, year, organization and, where they
-        are known, label; as co.read and co.simulate give it. Columns may be missing, but for
-        title and authors, of which there must be one.
+        in which case "Surname, First" is understood; where most lists of several authors have
+        semicolons, so it is in those without), venue, year, organization and, where they are
+        known, label; as co.read and co.simulate give it. Columns may be missing, but for title
+        and authors, of which there must be one.
     initials: take first names as initials only, as most bibliographies give them. False:
         coauthors count as the same where their names are spelled alike.
     """
@@ -145,17 +153,17 @@ def tokens_of(frame: pd.DataFrame, initials: bool) -> tuple[list[list], np.ndarr
     """Tokens of each field of each mention, and the codes of middle initials (-1: missing)."""
     middle = np.full(len(frame), -1, dtype=np.int32)
     coauthors: list[Iterable[str]] = []
-    blocks = frame["block"].tolist()
+    blocks, mark = frame["block"].tolist(), mark_of(frame["authors"])
+    codes = {letter: code for code, letter in enumerate(LETTERS)}
     for i, (authors, block) in enumerate(zip(frame["authors"].tolist(), blocks, strict=True)):
-        names = split(authors) if authors is not None else []
+        names = split(authors, mark) if authors is not None else []
         if not names:
             coauthors.append(())
             continue
         mine = focal(names, block)
         words = parts(names.pop(mine))
         if len(words) > 2:
-            letter = ord(words[1][0]) - ord("a")
-            middle[i] = letter if 0 <= letter < OTHER_LETTER else OTHER_LETTER
+            middle[i] = codes.setdefault(words[1][0], len(codes))
         spelled = map(key, names) if initials else (" ".join(parts(name)) for name in names)
         coauthors.append([name for name in spelled if name])
     lists: list[list] = [coauthors]

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import brentq
 
-from subsample_mcmc.models.coreference.author_names import focal, split
+from subsample_mcmc.models.coreference.author_names import focal, mark_of, split
 from subsample_mcmc.target.population import whole
 
 ONSETS = [
@@ -216,6 +216,7 @@ def scale(frame: pd.DataFrame, times: int, seed: int = 0) -> pd.DataFrame:
     first = np.cumsum(counts) - counts
     mine = np.repeat(blocks, times) + 1
     other = order[first[mine] + (rng.random(len(made)) * counts[mine]).astype(np.int64)]
+    usual = mark_of(frame["authors"]) if "authors" in frame else ","
     for name in ("title", "authors"):
         if name not in made:
             continue
@@ -227,7 +228,7 @@ def scale(frame: pd.DataFrame, times: int, seed: int = 0) -> pd.DataFrame:
             if name == "title":
                 texts[i] = " ".join(perturbed(rng, texts[i].split(), donor.split()) or ["the"])
             else:
-                texts[i] = other_authors(rng, texts[i], donor, names[i // times])
+                texts[i] = other_authors(rng, texts[i], donor, names[i // times], usual)
         made[name] = pd.Series(texts, dtype=frame[name].dtype)
     if "year" in made:
         shift = np.where(copy, rng.integers(-2, 3, len(made)), 0)
@@ -248,13 +249,18 @@ def perturbed(rng, words: list[str], others: list[str]) -> list[str]:
     return found
 
 
-def other_authors(rng, authors: str, donor: str, block: Any) -> str:
-    """Perturbed coauthors of the author whose mention it is, who stays in his place."""
+def other_authors(rng, authors: str, donor: str, block: Any, usual: str) -> str:
+    """Perturbed coauthors of the author whose mention it is, who stays in his place.
+
+    usual: what separates authors in most lists.
+    """
     block = block if isinstance(block, str) else None
-    names, others = split(authors), split(donor)
+    names, others = split(authors, usual), split(donor, usual)
     mine = focal(names, block)
     if others:
         others.pop(focal(others, block))
     before, after = perturbed(rng, names[:mine], []), perturbed(rng, names[mine + 1 :], others)
-    mark = "; " if ";" in authors or any("," in name for name in others) else ", "
-    return mark.join([*before, *names[mine : mine + 1], *after])
+    found = [*before, *names[mine : mine + 1], *after]
+    if usual != ";" and ";" not in authors and not any("," in name for name in found):
+        return ", ".join(found)
+    return "; ".join(found) + (";" if len(found) == 1 else "")  # Surname, First of one alone

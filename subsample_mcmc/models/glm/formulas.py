@@ -72,7 +72,8 @@ class FormulaDesign:
                 "Write center(age) or scale(age), which remember theirs, or make such a column "
                 "before."
             )
-        frame = as_known(self.formula, self.right, frame)
+        for part in (self.left, self.right):
+            frame = as_known(self.formula, part, frame)
         matrix = np.asarray(made(self.formula, self.right, frame), dtype=float)
         found = {"x": matrix if self.kept.all() else matrix[:, self.kept]}
         if self.arrays:
@@ -356,12 +357,14 @@ def response_of(formula: str, left: Any, frame: Any) -> tuple[np.ndarray, list[s
 def in_order(spec: Any, frame: Any, classes: list[str]) -> bool:
     """Is the order of a response's classes one that was given, or that of numbers.
 
-    Of text it would be the alphabet's, and so it is of categories that are made of text.
+    Of text it would be the alphabet's, and so it is of categories that are made of text. Categories
+    that are numbers may stand in any order, as they were met, say: then nobody gave one.
     """
     (term, (_, state)), *others = spec.encoder_state.items()
     if others:
         return False
-    if "levels=" in term or np.asarray(state.get("categories", [""])).dtype.kind in "biuf":
+    given = np.asarray(state.get("categories", [""]))
+    if "levels=" in term or (given.dtype.kind in "biuf" and np.all(given[:-1] < given[1:])):
         return True
     for name in spec.required_variables:
         kind: Any = frame[str(name)].dtype if str(name) in frame.columns else None
