@@ -67,6 +67,7 @@ class Probe:
         self.plain = probe(here, ints, floats, points)  # of one type, whatever the control
         self.arms = range(1, len(points))
         self.read, self.own = reader(source.residuals), own
+        self.none: list[tuple] = []  # (rows, residuals of the reference at them), the last two
 
     def size(self, arm: int) -> float:
         """Distance of a point from the reference."""
@@ -85,13 +86,20 @@ class Probe:
 
     def residuals(self, arm: int, rows: np.ndarray) -> np.ndarray:
         """Residuals of a point less those of the reference."""
-        found, rows = np.zeros((2, len(rows))), self.places(rows)
+        none = next((known for some, known in self.none if some is rows), None)
+        if none is None:
+            none = self.residuals_of(0, self.places(rows))
+            self.none = [*self.none[-1:], (rows, none)]
+        return self.residuals_of(arm, self.places(rows)) - none
+
+    def residuals_of(self, arm: int, places: np.ndarray) -> np.ndarray:
+        """Residuals of a point."""
+        found = np.zeros(len(places))
         with np.errstate(all="ignore"):
-            for first in range(0, len(rows), CHUNK):
+            for first in range(0, len(places), CHUNK):
                 part = slice(first, first + CHUNK)
-                self.read(self.trial, arm, rows[part], found[0, part])
-                self.read(self.trial, 0, rows[part], found[1, part])
-        return found[0] - found[1]
+                self.read(self.trial, arm, places[part], found[part])
+        return found
 
     def whole(self, first: int, past: int) -> np.ndarray:
         """The sums of the residuals of all rows, by the exact totals, of arms first .. past - 1."""
@@ -220,7 +228,7 @@ def reader(residuals) -> Any:
 def pilot(probes: Probes, sums, outliers) -> bool:
     """Write the remainders that were seen, with a margin, into the limits; False if none was."""
     model, source = probes.model, probes.source
-    rows = some_rows(model, outliers)
+    rows, fixed = some_rows(model, outliers), outliers.astype(row_kind(model.size))
     raced = model.size - len(outliers)
     for table in range(len(sums.points) if len(rows) else 0):
         probe = Probe(probes, sums, table, outliers, rows=rows)
@@ -230,7 +238,7 @@ def pilot(probes: Probes, sums, outliers) -> bool:
         known = probe.whole(1, 1 + len(probe.arms)) if model.size <= MOST_DATA else None
         for arm in probe.arms:
             found = probe.residuals(arm, rows)
-            always = probe.residuals(arm, outliers.astype(row_kind(model.size)))
+            always = probe.residuals(arm, fixed)
             total = 0.0 if known is None else known[arm - 1]
             if no_numbers(found, always, total):
                 if probe.possible(arm):
