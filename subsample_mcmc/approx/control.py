@@ -6,6 +6,7 @@ residuals vary far less than log likelihoods, so a race needs few of them. And w
 is known to be small, the offsets alone may decide.
 """
 
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -29,6 +30,7 @@ from subsample_mcmc.numerics.rows import CHUNK, row_kind
 from subsample_mcmc.target.constraints import REAL
 from subsample_mcmc.target.elsewhere.resident import reader_of_resident
 from subsample_mcmc.target.rewards import example_context, place, probe, rewards_of
+from subsample_mcmc.target.user_functions import blaming
 
 # To see whether a user's control variate adds up: how far off, and how much of the log likelihoods
 # may be rounding.
@@ -283,7 +285,9 @@ def prepared_for(model, control: Control, selector: Selector | None = None) -> P
     if control not in model.prepared:
         if model.noticed is None:
             model.notice_changes()  # later changes are of these data
-        found = control.prepare(model)
+        ours = type(control).__module__.partition(".")[0] == PACKAGE
+        with blaming(model) if ours else nullcontext():
+            found = control.prepare(model)
         users = type(found).__module__.partition(".")[0] != PACKAGE
         if users and model.elsewhere is None and found.functions.sum is sum_of_state:
             compare_sums(control, model, found)

@@ -254,3 +254,23 @@ def test_an_audit_leaves_uncorrected_kernels_alone():
     sgld = sm.Langevin("mu", step=1e-3, batch=10, correct=False)
     found = sm.audit(model, sm.Exact(), sgld >> sm.Metropolis("mu"), steps=100, seed=1)
     assert [row["guarantee"] for row in found.rows] == ["unadjusted", "exact"]
+
+
+def clipped(state, data, n):
+    eta = np.clip(state.b[0], -9.0, 9.0)  # which numba knows of arrays alone
+    return data.y[n] * eta - sm.softplus(eta)
+
+
+@compiled_only
+@pytest.mark.parametrize("how", ["derivatives", "describe", "sample", "laplace"])
+def test_whoever_compiles_first_shows_the_line(how):
+    model = sm.Model(clipped, {"y": np.ones(50)}, {"b": [0.0]})
+    kernel = sm.Metropolis("b", adapt=False, control=sm.Taylor({"b": [0.0]}))
+    first = {
+        "derivatives": lambda: sm.derivatives(model), "describe": lambda: kernel.describe(model),
+        "sample": lambda: sm.sample(model, kernel, 3, 0, chains=1, seed=1, progress=False),
+        "laplace": lambda: sm.laplace(model, progress=False),
+    }[how]  # fmt: skip
+    words = r"clipped cannot be compiled: [\s\S]*, line \d+: eta = np\.clip\(state\.b\[0\]"
+    with pytest.raises(sm.CompileError, match=words):
+        first()

@@ -27,6 +27,7 @@ from subsample_mcmc.errors import helpful
 from subsample_mcmc.numerics.rows import CHUNK, row_kind
 from subsample_mcmc.target.model import must_be_model
 from subsample_mcmc.target.rewards import probe, rewards_of
+from subsample_mcmc.target.user_functions import blaming
 
 ROWS = 4096  # at random, at most
 FAR = 0.5  # posterior standard deviations, of all coordinates together
@@ -95,11 +96,12 @@ def derivatives(model, fit=None, order: int | None = None) -> Derivatives:
     if len(model.floats) == 0:
         raise ValueError("the model has no continuous block: there is nothing to differentiate by.")
     point = model.floats.copy() if fit is None else point_of(fit, model)
-    source, chosen, way, why = Taylor({}, order=order).source_of(
-        model, [point], lambda table: model.ints.copy()
-    )
-    shown = Derivatives(way, why, chosen, len(point), 0, 0, 0, 0, told_bound(source))
-    return measured(model, source, point, shown)
+    with blaming(model):
+        source, chosen, way, why = Taylor({}, order=order).source_of(
+            model, [point], lambda table: model.ints.copy()
+        )
+        shown = Derivatives(way, why, chosen, len(point), 0, 0, 0, 0, told_bound(source))
+        return measured(model, source, point, shown)
 
 
 def told_bound(source) -> str:
