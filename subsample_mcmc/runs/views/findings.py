@@ -75,6 +75,11 @@ def more_than_delta(row: dict) -> bool:
     return not exact and delta and wrong and binom.sf(wrong - 1, audited, delta) < ALARM
 
 
+def lost_much(row: dict) -> bool:
+    """Did a wrong decision choose what is no draw of the posterior, however rare such ones are?"""
+    return bool(row["wrong"] and row["regret_worst"] > LARGE_LOSS)
+
+
 def is_skewed(row: dict) -> bool:
     """Are differences between arms so skewed that a normal approximation may fail?"""
     return row["asymptotic_normal"] and row["skewness"] > SKEWED and row["raced"] > ALARM
@@ -112,7 +117,7 @@ def wrong_decisions(row: dict, audit: float) -> Iterator[Finding]:
         )
     elif bias := errors_that_show(row):
         yield bias
-    if wrong and row["regret_worst"] > LARGE_LOSS:
+    if lost_much(row):
         yield Finding(
             WRONG,
             f"wrong decisions lost as much as {row['regret_worst']:.3g} nats each: however rare, "
@@ -151,7 +156,8 @@ def errors_that_show(row: dict) -> Finding | None:
     limit = bias_limit(row)
     if row["guarantee"] == "exact" or not row["wrong"] or not row["bias_scale"] > limit:
         return None
-    use = row["remedy"] or "Use a smaller delta"
+    use = "Decide exactly: selector=sm.Exact()" if lost_much(row) else "Use a smaller delta"
+    use = row["remedy"] or use
     if row["error"] * decisions_in_iat(row) <= limit:
         use = f"To know, audit more decisions, about {audits_to_know(row):,}"
     return Finding(

@@ -18,6 +18,7 @@ from subsample_mcmc.runs.views.findings import (
     are_apart,
     is_confirmed,
     is_flagged,
+    lost_much,
     more_than_delta,
     share,
 )
@@ -133,6 +134,7 @@ def verdict_of(
     """shape: chains and draws; kernels: facts of each row."""
     promises = [promise_of(row, kernel) for row, kernel in zip(rows, kernels, strict=True)]
     own_law = any(promise in ("tempered", "unadjusted") for promise in promises)
+    own_law |= any(more_than_delta(row) or lost_much(row) for row in rows)
     apart = any(block.rhat > APART for block in seen.blocks.values())
     given_up = what_was_given_up(rows, promises)
     if seen.law != "posterior":
@@ -265,7 +267,9 @@ def audits(rows: Sequence[dict]) -> str:
     wrong, seen = (sum(row[key] for row in audited) for key in ("wrong", "audited"))
     worst = max(audited, key=lambda row: row["error_upper"])
     of = "" if len(audited) == 1 else f" of {worst['kernel']}'s"
-    told = f"{wrong:,} of {seen:,} audited decisions were wrong, so at most "
+    most = max(row["regret_worst"] for row in audited)
+    nats = f", by up to {most:.3g} nats" if any(map(lost_much, audited)) else ""
+    told = f"{wrong:,} of {seen:,} audited decisions were wrong{nats}, so at most "
     told += f"{share(worst['error_upper'])}{of} are (95%)"
     if any(more_than_delta(row) for row in audited):
         return f"{told}, more than the {share(max(row['delta'] or 0 for row in audited))} asked for"
