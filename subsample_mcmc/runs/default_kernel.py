@@ -39,6 +39,7 @@ from subsample_mcmc.runs.defaults.pilots import (
     EXACT,
     Candidate,
     at_once,
+    audited,
     by_pilots,
     certain,
     first_sentence,
@@ -193,6 +194,8 @@ def default_kernel(
                 found, told = by_pilots(model, found, state_of(fit), steps, progress, slices)
                 notes = [*told, *notes]
             best, told = certain(model, found[0], state_of(fit), steps)
+            best, more = audited(model, best, state_of(fit), steps)
+            told = [*more, *told]
         waited = time.monotonic() - begun
         best, more = several_a_draw(model, best, state_of(fit), steps, waited)
     notes = [*more, *told, *notes]
