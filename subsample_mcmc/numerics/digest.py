@@ -7,6 +7,7 @@ foreign module say, is named in `unknown`: such a function is compiled and never
 """
 
 import builtins
+import functools
 import hashlib
 import inspect
 import sys
@@ -14,6 +15,7 @@ import sysconfig
 import threading
 import types
 from collections.abc import Callable
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -144,7 +146,7 @@ class Digest:
         if isinstance(value, types.FunctionType):
             code = value.__code__
             constants = [c for c in code.co_consts if not isinstance(c, types.CodeType)]
-            text = f"{value.__qualname__}:{code.co_code!r}{constants!r}"
+            text = f"{value.__qualname__}:{code.co_code!r}[{', '.join(map(steady, constants))}]"
             return text + within(value, lambda: content(value))
         if (self.function.__module__ or "").partition(".")[0] == PACKAGE:
             return type(value).__name__
@@ -155,10 +157,19 @@ class Digest:
         if isinstance(value, dict):
             items = (f"{self.kept(name, k)}={self.kept(name, v)}" for k, v in value.items())
             return f"dict({','.join(items)})"
-        if value is None or isinstance(value, bool | int | float | complex | str | bytes):
+        plain = bool | int | float | complex | str | bytes | range | slice
+        if isinstance(value, Enum):
+            return f"{type(value).__qualname__}.{value.name}={self.kept(name, value.value)}"
+        exact = type(value).__name__ in ("Fraction", "Decimal")
+        if value is None or exact or isinstance(value, plain):
             return repr(value)
+        if (parts := parts_of(value)) is not None:
+            return f"{type(value).__name__}({', '.join(self.kept(name, one) for one in parts)})"
+        if isinstance(value, type):
+            return type(value).__name__ + within(value, lambda: self.kept(name, own_of(value)))
         kind = type(value)
-        return kind.__name__ + within(value, lambda: self.kept(name, vars(value)))
+        of_class = within(kind, lambda: self.kept(name, own_of(kind)))
+        return kind.__name__ + within(value, lambda: self.kept(name, vars(value))) + of_class
 
     def value(self, name, value: Any) -> str:
         """A text that tells two constants apart; what has none is noted as unknown."""
@@ -212,7 +223,7 @@ def within(value: Any, look: Callable[[], str]) -> str:
     stack = vars(_looked_into).setdefault("stack", [])
     library = any(part in file for part in LIBRARIES)
     known = isinstance(value, types.FunctionType) or hasattr(value, "__dict__")
-    if library or not known or isinstance(value, type | types.ModuleType):
+    if library or not known or isinstance(value, types.ModuleType):
         return ""
     if any(one is value for one in stack) or len(stack) >= DEEPEST:
         return ""
@@ -223,6 +234,45 @@ def within(value: Any, look: Callable[[], str]) -> str:
         return ""
     finally:
         stack.pop()
+
+
+def own_of(kind: type) -> dict[str, Any]:
+    """What a user's class says: its functions, and numbers, texts and collections by name."""
+    found = {}
+    for base in kind.__mro__[:-1]:
+        for name, value in vars(base).items():
+            value = getattr(value, "fget", getattr(value, "__func__", value))
+            if name.startswith("__") and name != "__call__":
+                continue
+            if isinstance(value, types.FunctionType | int | float | str | list | tuple | dict):
+                found.setdefault(name, value)
+    return dict(sorted(found.items()))
+
+
+def steady(constant: Any) -> str:
+    """A constant of a function as text; a set, as of `x in {1, 2}`, in the same order always."""
+    if isinstance(constant, frozenset):
+        return f"frozenset({sorted(map(steady, constant))})"
+    return repr(constant)
+
+
+def parts_of(value: Any) -> list | None:
+    """What an object of a library's consists of, where that is known; None: it is not."""
+    if isinstance(value, set | frozenset):
+        return sorted(value, key=repr)
+    if isinstance(value, type) and issubclass(value, Enum):
+        return list(value)
+    if isinstance(value, functools.partial):
+        return [value.func, value.args, value.keywords]
+    if isinstance(value, types.MethodType):
+        return [value.__func__, value.__self__]
+    if any(kind.__name__.endswith("CFuncPtr") for kind in type(value).__mro__):  # of ctypes
+        return [getattr(value, "__name__", "")]
+    if isinstance(own := getattr(value, "_pyfunc", None), types.FunctionType):  # numba.cfunc
+        return [own]
+    if hasattr(value, "dist") and hasattr(value, "kwds"):  # a law of scipy's, with its parameters
+        return [getattr(value.dist, "name", ""), value.args, value.kwds]
+    return None
 
 
 def content(function, callers=()) -> str:

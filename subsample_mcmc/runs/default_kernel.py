@@ -181,6 +181,7 @@ def default_kernel(
         ('exact', True)
     """
     must_be_model(model, "sm.default_kernel(model)")
+    model.notice_changes()
     if promise is not None and promise not in PROMISES:
         raise ValueError(f"promise={promise!r}: give one of {', '.join(PROMISES)}, or None.")
     begun = time.monotonic()

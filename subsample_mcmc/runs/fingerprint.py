@@ -102,7 +102,7 @@ def own_code(kind: type) -> list[str]:
             if isinstance(function, FunctionType):
                 with suppress(NameError):  # a name that only type checkers know
                     found.append(f"{name}={content(function)}")
-            elif isinstance(value, bool | int | float | str | tuple | dict | np.ndarray):
+            elif isinstance(value, bool | int | float | str | tuple | list | dict | np.ndarray):
                 found.append(f"{name}={spelled(value)}")
     return found
 

@@ -267,6 +267,7 @@ class Model:
         """
         from subsample_mcmc.target.reuse.append import append
 
+        self.notice_changes()
         return append(self, rows)
 
     def remember(self, path) -> None:

@@ -23,6 +23,7 @@ def without(model: Model, rows: Any) -> Model:
     refuse_rows_elsewhere(model, "model.without")
     keep = kept_rows(rows, model.size)
     refuse_kinds(model)
+    model.notice_changes()
     (given, by_row, first, log_prior, support, constraints, touches, prepare, lengths, missing,
      site_prior, coords, dims, simulate, tables) = model.given  # fmt: skip
     data = {}

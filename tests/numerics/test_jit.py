@@ -2,6 +2,9 @@
 
 import collections
 import cProfile
+import ctypes
+import enum
+import fractions
 import functools
 import json
 import os
@@ -18,6 +21,7 @@ from pathlib import Path
 import numba
 import numpy as np
 import pytest
+import scipy.stats
 
 import subsample_mcmc as sm
 from subsample_mcmc.decisions.choose import engine_of
@@ -367,6 +371,78 @@ def test_what_a_helper_or_an_object_holds_is_part_of_the_content():
     assert before == (content(by_module), content(by_object))
     helpers.SCALE = held.scale = 2.0
     assert content(by_module) != before[0] and content(by_object) != before[1]
+
+
+class Held:
+    """What an object of a user's says beside its numbers."""
+
+    SCALE = 1.0
+
+    def step(self, x):
+        return 1.0 * x
+
+
+class HeldOther:
+    SCALE = 2.0
+
+    def step(self, x):
+        return 1.0 * x
+
+
+class HeldAgain:
+    SCALE = 1.0
+
+    def step(self, x):
+        return 2.0 * x
+
+
+for other_class in (HeldOther, HeldAgain):
+    other_class.__name__ = other_class.__qualname__ = "Held"
+One, Two = (enum.Enum("Kinds", {"FIRST": k}, module=__name__) for k in (1.0, 2.0))
+TOLD_APART = {
+    "enum": ("held.FIRST.value * x", One, Two),
+    "member": ("held.value * x", One.FIRST, Two.FIRST),
+    "partial": ("held(x)", functools.partial(max, 1.0), functools.partial(max, 2.0)),
+    "method": ("held(x)", Held().step, HeldAgain().step),
+    "object": ("held.SCALE * x", Held(), HeldOther()),
+    "class": ("held.SCALE * x", Held, HeldOther),
+    "law": ("held.logpdf(x)", scipy.stats.norm(0.0, 1.0), scipy.stats.norm(0.0, 2.0)),
+    "set": ("x in held", {1.0, 2.0}, {1.0, 3.0}),
+    "range": ("held[0] * x", range(1, 5), range(2, 5)),
+    "fraction": ("held * x", fractions.Fraction(1, 2), fractions.Fraction(1, 3)),
+    "ctypes": ("held(x)", ctypes.pythonapi.PyFloat_GetMax, ctypes.pythonapi.PyFloat_GetInfo),
+}
+
+
+@pytest.mark.parametrize("kind", TOLD_APART)
+def test_what_only_python_reads_is_part_of_the_content(kind):
+    """For stores: a kernel in plain Python may read it, and was resumed with another one."""
+    text, one, other = TOLD_APART[kind]
+
+    def made(held):
+        return content(function_from(f"def f(x): return {text}", held=held))
+
+    assert made(one) == made(one) != made(other)
+
+
+def test_the_content_is_the_same_in_every_process():
+    """A set among the constants of a helper was written in the order that the process had."""
+    program = (
+        "import types\n"
+        "from subsample_mcmc.numerics.digest import content\n"
+        "helpers = types.ModuleType('helpers')\n"
+        "exec('def g(x): return x in {\\'alpha\\', \\'beta\\', \\'gamma\\'}', helpers.__dict__)\n"
+        "def f(x): return helpers.g(x)\n"
+        "print(content(f))\n"
+    )
+    told = {
+        subprocess.run(
+            [sys.executable, "-c", program], check=True, capture_output=True, text=True,
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)},
+        ).stdout
+        for seed in ("1", "2", "3")
+    }  # fmt: skip
+    assert len(told) == 1
 
 
 def test_keyword_defaults_and_options_are_digested():

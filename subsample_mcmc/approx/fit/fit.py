@@ -216,6 +216,7 @@ class Fit:
         inflate: factor on the covariance, as a light tail is worse than a heavy one.
         seed: None, an int, a SeedSequence, or a Generator.
         """
+        self.model.notice_changes()
         found = moments(
             self.coordinates, self.mean, self.factor, control,
             whole(draws, "draws", "how many, at least 1"), np.random.default_rng(seed),
@@ -242,6 +243,7 @@ class Fit:
         of its mean and variance (Kullback-Leibler; of the worst component), along a line on which
         the other coordinates follow as the Gaussian says. Reads the data 13 times a component.
         """
+        self.model.notice_changes()
         found = {}
         for block, (kind, _, _, a, b, c, _) in self.coordinates.parts.items():
             if kind in COORDINATES.values():

@@ -337,6 +337,7 @@ def laplace(
         [1.0, 1.0, 1.0]
     """
     must_be_model(model, "sm.laplace(model)")
+    model.notice_changes()
     co, size = Coordinates(model, blocks, given or {}), model.size
     none: tuple[float, ...] = (-np.inf,) * whole(starts, "starts", "how many, at least 1")
     if not 0.0 < tolerance < 1.0:

@@ -93,6 +93,7 @@ def derivatives(model, fit=None, order: int | None = None) -> Derivatives:
         ('jets', 3, 4)
     """
     must_be_model(model, "sm.derivatives(model)")
+    model.notice_changes()
     if len(model.floats) == 0:
         raise ValueError("the model has no continuous block: there is nothing to differentiate by.")
     point = model.floats.copy() if fit is None else point_of(fit, model)

@@ -76,11 +76,22 @@ class Remembered:
                 if head["format"] != FORMAT:
                     raise ValueError("another format")
             except NOT_OURS as error:
-                raise ValueError(
-                    f"{self.path} is no file of model.remember, or is damaged ({error}): give "
-                    "another path, or delete it."
-                ) from error
+                raise self.damaged(error) from error
             yield head, arrays
+
+    def damaged(self, error: Exception) -> ValueError:
+        """What is said of a file that cannot be read."""
+        return ValueError(
+            f"{self.path} is no file of model.remember, or is damaged ({error}): give another "
+            "path, or delete it."
+        )
+
+    def read(self, entry: dict[str, Any], arrays: Any) -> Any:
+        """What an entry holds."""
+        try:
+            return unpacked(entry["value"], arrays)
+        except NOT_OURS as error:
+            raise self.damaged(error) from error
 
     def find(self, model: Any, kind: str, key: str) -> Any:
         """What was found so, of this very model and its rows; None: it is not known.
@@ -93,7 +104,7 @@ class Remembered:
                 return None
             for entry in head["entries"]:
                 if (entry["kind"], entry["key"]) == (kind, key):
-                    return unpacked(entry["value"], arrays)
+                    return self.read(entry, arrays)
         return None
 
     def keep(self, model: Any, kind: str, key: str, value: Any) -> None:
@@ -104,7 +115,7 @@ class Remembered:
             entries = head["entries"] if head is not None and head["of"] == of else []
             entries = [e for e in entries if (e["kind"], e["key"]) != (kind, key)][1 - MOST :]
             for entry in entries:  # numbered anew
-                entry["value"] = packed(unpacked(entry["value"], before), arrays)
+                entry["value"] = packed(self.read(entry, before), arrays)
         entries.append({"kind": kind, "key": key, "value": packed(value, arrays)})
         rows = None if model.elsewhere is None else seen_parts(model.elsewhere.source)
         made = json.dumps({"format": FORMAT, "of": of, "rows": rows, "entries": entries})

@@ -171,6 +171,21 @@ def test_data_that_change_in_place_are_seen(columns, tmp_path):
     np.testing.assert_allclose(second.mean[0], 0.5 * first.mean[0], rtol=1e-3)
 
 
+def test_a_damaged_array_is_told_of(columns, tmp_path):
+    """One flipped bit of an array: zipfile's own error, without the file's name."""
+    model, path = made(columns, "differences"), tmp_path / "run.npz"
+    model.remember(path)
+    sm.laplace(model, progress=False)
+    told, whole = [], path.read_bytes()
+    for at in range(len(whole) // 4, len(whole) // 2, max(1, len(whole) // 40)):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        try:
+            sm.laplace(model, progress=False)
+        except ValueError as error:
+            told.append(str(error))
+    assert told and all(str(path) in text and "is damaged" in text for text in told)
+
+
 @pytest.mark.plain
 def test_other_files_are_refused(columns, tmp_path):
     model = made({n: c[:100] for n, c in columns.items()}, "plain")
