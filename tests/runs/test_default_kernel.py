@@ -558,3 +558,38 @@ def test_slices_without_a_control_variate_read_all_data(fit, monkeypatch):
     promised = [leaf.guarantee for leaf in leaves if isinstance(leaf, sm.Slice)]
     assert promised and all(promise == "exact" for promise in promised)
     assert any("along=fit" in one.code for one in slices) == fit
+
+
+def rare_events(size=20_000):
+    """A share on a grid, of a tenth of the rows: 2% of these are events, and say all."""
+    rng = np.random.default_rng(0)
+    item = rng.integers(0, 10, size)
+    y = (rng.random(size) < np.where(item == 0, 0.02, 0.4)).astype(float)
+
+    def log_likelihood(state, data, n):
+        p = 0.4
+        if data.item[n] == 0:
+            p = data.grid[state.k[0]]
+        return sm.log(p) if data.y[n] > 0.5 else sm.log1p(-p)
+
+    grid = np.exp(np.linspace(np.log(0.004), np.log(0.1), 20))
+    return sm.Model(log_likelihood, {"y": y, "item": item}, {"k": 10}, support={"k": 20},
+                    tables={"grid": grid})  # fmt: skip
+
+
+def test_races_that_err_in_a_pilot_are_by_all_data(monkeypatch):
+    """Three quarters of raced decisions were wrong at delta .05, and the report said "yes"."""
+    monkeypatch.setattr(pilots, "AUDITED", 60)
+    promised = {}
+    for name, model in (("rare", rare_events()), ("usual", levels(20_000))):
+        (raced,) = (c for c in defaults.candidates_of(model, None).found if "Gibbs" in c.code)
+        assert raced.guarantee == "asymptotic"
+        best, told = pilots.audited(model, raced, None, 1_000)
+        promised[name] = best.guarantee, best.code, bool(told)
+    assert promised["rare"] == ("exact", 'sm.Gibbs("k", selector=sm.Exact())', True)
+    assert promised["usual"] == ("asymptotic", 'sm.Gibbs("k")', False)
+    kernel = sm.default_kernel(rare_events(), progress=False)
+    assert kernel.guarantee == "exact"
+    assert "of an audited pilot were wrong" in str(kernel) or "so none of its decisions" in str(
+        kernel
+    )
