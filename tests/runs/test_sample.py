@@ -465,3 +465,20 @@ def at_its_own(state, data, n):
 
 def twice(state):
     return 2.0 * state.k[0]
+
+
+@pytest.mark.parametrize("hot", [10, 11])
+def test_the_first_draw_that_is_kept_is_one_at_its_temperature(hot):
+    """Iteration 10 makes the first draw after 10 of warm-up: hotter, it is not the posterior's."""
+    model = sm.Model(
+        lambda state, data, n: -0.5 * (data.y[n] - state.k[0]) ** 2, {"y": np.zeros(9)}, {"k": 0},
+        support={"k": 3},
+    )  # fmt: skip
+    kernel = sm.Gibbs("k", sm.Exact(), temperature=[2.0] * hot + [1.0])
+    given = {"draws": 20, "warmup": 10, "chains": 1, "seed": 1, "progress": False}
+    if hot == 10:
+        assert not sm.sample(model, kernel, **given).meta["kernels"][0].get("temperature")
+        return
+    with pytest.warns(UserWarning, match="comes to 1 after 11 iterations"):
+        trace = sm.sample(model, kernel, **given)
+    assert trace.meta["kernels"][0]["temperature"] == 2.0

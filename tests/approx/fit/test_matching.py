@@ -213,3 +213,15 @@ def test_draws_of_a_matched_fit_are_better_proposals():
         weights = np.exp(logs - logs.max())
         shares.append(weights.sum() ** 2 / (weights @ weights) / 4000)
     assert shares[1] > shares[0]
+
+
+def test_with_sums_the_evidence_is_that_of_the_data(rng):
+    """Constants that sums leave out are part of it."""
+    x = rng.normal(size=3_000)
+    y = rng.poisson(np.exp(0.3 + 0.4 * x))
+    model = sm.models.glm.poisson(np.column_stack([np.ones(3_000), x]), y)
+    fit = sm.laplace(model, progress=False)
+    known = fit.matched(draws=4_000, seed=1).log_evidence
+    for order in (2, 3):
+        found = fit.matched(control=sm.Taylor(fit, order=order), draws=4_000, seed=1)
+        assert found.log_evidence == pytest.approx(known, abs=0.1)

@@ -257,3 +257,19 @@ def test_eq27_is_looser_than_what_shares_delta_among_arms(rng):
 def test_refused(given):
     with pytest.raises(ValueError, match=r"eq27|0 or more"):
         sm.Normal(paired=False, **given)
+
+
+def test_clusters_ruled_out_unread_have_been_left_early():
+    """Else a report would call the kernel exact, and audits would bound its errors by 0."""
+    colour, noise = np.repeat(np.arange(4), 15), 0.05 * np.random.default_rng(0).normal(size=60)
+
+    def similarity(data, i, j):
+        return (3.0 if data.c[i] == data.c[j] else -3.0) + data.z[i] + data.z[j]
+
+    model = sm.Model(None, {"c": colour, "z": noise}, state={"y": np.arange(60)}, support={"y": 60})
+    tables = {"c": (colour, np.where(np.eye(4) > 0, 3.0, -3.0))}
+    control = sm.Bilinear(tables=tables, between=0.01, within=0.01)
+    kernel = sm.GibbsPartition("y", similarity, control=control)
+    trace = sm.sample(model, kernel, draws=20, warmup=5, chains=1, seed=1, progress=False)
+    told = trace.stats["y"]
+    assert told["predicted"].sum() > 0 and told["early"].sum() >= told["predicted"].sum()

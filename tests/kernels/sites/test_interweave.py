@@ -2,6 +2,7 @@
 
 import inspect
 import math
+import types
 
 import arviz as az
 import numpy as np
@@ -468,3 +469,26 @@ def test_data_that_see_a_move_later_end_the_chain(wide):
         return
     with pytest.raises(RuntimeError, match=r"a and b move against each other, .* but datum \d+ \("):
         sampled(model, kernel, 1_000, 200)
+
+
+def test_rows_are_stretched_around_a_mean_of_each_column():
+    move = getattr(module.weave, "py_func", module.weave)
+    y = np.arange(1.0, 8.0)
+    tools = types.SimpleNamespace(
+        columns=0, width=2, indptr=np.array([0, 3]), members=np.arange(3), first=0, other=6,
+        stretches=1, sign=1.0, centre=np.array([1.0, 5.0]), amounts=np.zeros(0),
+    )  # fmt: skip
+    wanted = tools.centre + 2.0 * (y[:6].reshape(3, 2) - tools.centre)
+    assert move(tools, y, 0, math.log(2.0)) == pytest.approx(7.0 * math.log(2.0))
+    np.testing.assert_allclose(y[:6].reshape(3, 2), wanted)
+    assert y[6] == pytest.approx(14.0)
+
+
+def test_other_rows_are_asked_with_every_move():
+    """Whether data see a move: the same two of them would never tell of others."""
+    walks = sm.Metropolis("a") >> sm.Metropolis("b") >> sm.Metropolis("tau")
+    kernel = walks >> sm.interweave("a", location="b")
+    model = groups_of(beside, around_zero)
+    trace = sm.sample(model, kernel, draws=50, warmup=10, chains=1, seed=1, progress=False)
+    (watched,) = (v for k, v in trace._states[0].items() if k.endswith(".watched"))
+    assert watched.tolist() == [module.AT_ONCE * 60]

@@ -264,3 +264,10 @@ def test_differences_of_other_data_are_told(judged):
         own.difference(found(labelled(Y[::-1].copy())))
     with pytest.warns(UserWarning, match="rows of the two models have other labels"):
         own.difference(found(labelled(Y, coords={"obs": names["obs"][::-1]})))
+
+
+def test_folds_of_unequal_groups_are_of_equal_size():
+    """Each group goes into the smallest fold so far: apart by the largest group at most."""
+    units = np.repeat(np.arange(40), 1 + np.arange(40) % 7)
+    for seed in range(20):
+        assert np.ptp(np.bincount(folds_of(5, units, np.random.default_rng(seed)))) <= 7

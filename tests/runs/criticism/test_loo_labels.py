@@ -110,3 +110,19 @@ def test_weights_of_few_values_are_said_to_have_no_k():
     weights = np.exp(left - left.max(axis=1, keepdims=True))
     exact = np.log((weights * np.exp(each)).sum(axis=1) / weights.sum(axis=1))
     assert np.abs(found.elpd_i - exact).max() < 0.02
+
+
+def test_a_label_of_a_single_datum_has_no_k_though_it_moves():
+    """Two normals near each other: labels go to and fro, and weights alone would give a good k."""
+    y = np.random.default_rng(1).normal(size=60)
+    model = sm.Model(
+        lambda state, data, n: -0.5 * (data.y[n] - 0.5 * state.z[data.own[n]] - state.mu[0]) ** 2,
+        {"y": y, "own": np.append(np.arange(58), [58, 58])}, {"z": np.zeros(59, int), "mu": 0.0},
+        support={"z": 2}, touches={"z": "own"},
+    )  # fmt: skip
+    kernel = sm.Gibbs("z") >> sm.Slice("mu")
+    trace = sm.sample(model, kernel, draws=200, chains=2, seed=1, progress=False)
+    with pytest.warns(UserWarning, match="58 of 60 data have a label of their own"):
+        found = sm.loo(model, trace, progress=False)
+    assert np.all(found.k[:58] == np.inf) and np.all(np.isfinite(found.k[58:]))
+    assert found.counts[2] == 58

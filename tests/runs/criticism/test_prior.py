@@ -1,11 +1,14 @@
 """Draws from priors: their law, what is flat, what is predicted before there are data."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
 
 import subsample_mcmc as sm
+from subsample_mcmc.runs.criticism import prior
 
 Y = np.random.default_rng(0).normal(size=200)
 
@@ -245,3 +248,15 @@ def test_positive_numbers_in_all_coordinates_have_their_law(way, power):
 def test_no_law_has_a_density_that_rises_so_towards_0(way):
     with pytest.raises(ValueError, match="flat, or nearly so, where t falls"):
         sm.prior(of_a_scale(way, -1.0), progress=False)
+
+
+def test_chains_that_disagree_are_refused_whatever_their_ess(monkeypatch):
+    model = sm.Model(
+        lambda state, data, n: -0.5 * (data.y[n] - state.a[0]) ** 2, {"y": np.zeros(3)},
+        {"a": 0.0}, lambda state: -0.5 * state.a[0] ** 2,
+    )  # fmt: skip
+    told = SimpleNamespace(sites=1, ess=500.0, rhat=1.2, slowest="a")
+    drawn = SimpleNamespace(mixing=lambda name: told)
+    monkeypatch.setattr(prior, "sample", lambda *given, **more: drawn)
+    with pytest.raises(ValueError, match=r"do not agree about a: R-hat is 1\.200, with 500 eff"):
+        sm.prior(model, draws=1_000, chains=8, seed=1, progress=False)

@@ -79,3 +79,17 @@ def test_predictions_share_no_stream_with_chains_of_the_same_seed():
         assert not np.isin(theirs, drawn).any()
     at = np.random.SeedSequence(root, spawn_key=(2**32 - 2, 0, 0))
     assert np.random.default_rng(at).random() == drawn[0]
+
+
+def test_new_data_do_not_have_the_labels_of_those_observed():
+    x = np.arange(6.0)
+    model = sm.Model(
+        lambda state, data, n: -0.5 * (data.y[n] - state.a[0] * data.x[n]) ** 2,
+        {"y": x, "x": x}, {"a": 1.0}, coords={"obs": list("abcdef")},
+        simulate=lambda rng, state, data, n: state.a[0] * data.x[n] + rng.standard_normal(),
+    )  # fmt: skip
+    drawn = sm.sample(model, sm.Slice("a"), draws=20, warmup=20, chains=1, seed=1, progress=False)
+    old = sm.predict(model, drawn, seed=2, progress=False).dataset
+    new = sm.predict(model, drawn, data={"x": x + 1.0}, seed=2, progress=False).dataset
+    assert old.coords["obs"].values.tolist() == list("abcdef")
+    assert new.coords["obs"].values.tolist() == list(range(6))

@@ -1,5 +1,7 @@
 """What model probabilities do not promise: of chains that never left a value, and of other laws."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -109,3 +111,12 @@ def test_figures_show_no_bar_of_an_error_that_nobody_knows():
         caps = np.concatenate([line.get_ydata() for line in axes.get_lines()]).astype(float)
         assert np.isfinite(caps).all() if known else np.isnan(caps).all()
         plt.close("all")
+
+
+def test_slow_chains_bound_less_of_what_they_did_not_visit():
+    """A value that none of them had: three visits of as many independent draws, 1 in 19."""
+    values = flips(np.random.default_rng(7), 4, 8_000, 0.05)
+    told = ModelProbabilities("k", values, np.zeros((4, 3))).warnings
+    (text,) = (one for one in told if "below" in one)
+    bound = float(re.search(r"below about (-?[\d.]+)\)", text)[1])
+    assert abs(bound - np.log(3.0 * 19.0 / 32_000)) < 0.4

@@ -359,3 +359,47 @@ def test_blocks_of_which_some_draws_are_kept_are_looked_at():
     assert "b" in report.blocks and report.blocks["b"].rhat > 1.5
     assert any("b" in text and "R-hat" in text for text in report.warnings)
     assert "b" in str(report.summary)
+
+
+def test_what_never_moved_is_told_of_chains_that_are_nearly_there(noise):
+    noise[0] += 0.5
+    given = {"a": noise, "s": np.ones((CHAINS, DRAWS))}
+    found = made(given, {"a": {}, "s": {}}).report().verdict.converged
+    assert found.startswith("not known: s never moved, which is continuous; R-hat at most 1.0")
+
+
+def test_the_iat_of_a_kernel_is_that_of_its_slowest_block(rng, noise):
+    slow = rng.normal(size=(CHAINS, DRAWS))
+    for i in range(1, DRAWS):
+        slow[:, i] = 0.9 * slow[:, i - 1] + 0.44 * slow[:, i]
+    stats = {"steps": 1, "decisions": 1, "audited": 1, "wrong": some(10), "early": 1}
+    trace = made({"good": noise, "slow": slow}, {"g": stats}, {"g": {"writes": ["good", "slow"]}})
+    (row,) = trace.report().rows
+    assert row["iat"] == pytest.approx(CHAINS * DRAWS / trace.mixing("slow").ess)
+    assert row["iat"] > 8.0
+    assert row["bias_scale"] == pytest.approx(row["error_per_draw"] * row["iat"])
+
+
+@pytest.mark.parametrize("raced", [0, 1])
+def test_skewness_says_nothing_where_nothing_was_decided_by_some_rows(noise, raced):
+    stats = {
+        "steps": 1, "decisions": 1, "early": 1, "audited": some(40), "skewness": 4.0 * some(40),
+        "raced": raced, "exhausted": 1 - raced,
+    }  # fmt: skip
+    found = made({"a": noise}, {"g": stats}).report()
+    assert any("skewness" in text for text in found.warnings) == (raced == 1)
+
+
+@pytest.mark.parametrize(("lost", "wrong"), [(5.0, 3), (60.0, 3), (0.1, 400)])
+def test_losses_and_rates_that_delta_does_not_allow_are_another_law(noise, lost, wrong):
+    """A slice that raced: "yes: R-hat 1.005", of a posterior ten times as wide."""
+    stats = {
+        "steps": 1, "decisions": 1, "early": 1, "raced": 1, "audited": some(1_000),
+        "wrong": some(wrong), "regret": lost * some(wrong),
+    }  # fmt: skip
+    facts = {"delta": 0.05, "guarantee": "asymptotic"}
+    found = made({"a": noise}, {"g": stats}, {"g": facts}).report()
+    another = (lost, wrong) != (5.0, 3)
+    assert ("to a law that is not the posterior's" in found.verdict.converged) == another
+    assert ("by up to 60 nats" in found.verdict.given_up) == (lost == 60.0)
+    assert not any("smaller delta" in text for text in found.warnings if lost == 60.0)
