@@ -50,6 +50,7 @@ STEPS, SHARES = 20, (1.0, 0.3, 0.1, 0.03, 0.01)  # uphill, in parts of a step, e
 SLIGHT_RISE = 0.005  # ... by this many nats at least
 RISES = 0.25  # nats, along a direction that bends upward, by which a point is a saddle
 HOPELESS = 1e6  # nats lower, where a search did not come to any mode
+BETWEEN, BESIDE = (0.5, 0.25, 0.75), (0.9, 0.97, 0.99)  # of the way from one end to a lower one
 NEAR = 10.0  # nats below the highest mode up to which another may have some of the mass
 
 
@@ -363,13 +364,18 @@ def apart(spread: np.ndarray, heights, ends: np.ndarray, likelihood=None) -> Mod
 
 
 def are_one(likelihood, heights, ends: np.ndarray, high: int, low: int) -> bool:
-    """Is there no valley between two ends, of which both may have some of the mass."""
-    if heights[low] < heights[high] - NEAR:
+    """Is there no valley between two ends; of one far lower it is looked for beside it, too.
+
+    Where a search stopped at a kink, far below, it rises from there: that is no mode. But the fit's
+    own, the first, is left for one: a higher one takes its place.
+    """
+    far = heights[low] < heights[high] - NEAR
+    if far and low == 0:
         return False
     try:
         return all(
             begin(likelihood, ends[high] + share * (ends[low] - ends[high])).value
-            > heights[low] - ALIKE for share in (0.5, 0.25, 0.75)
+            > heights[low] - ALIKE for share in (*BETWEEN, *(BESIDE if far else ()))
         )  # fmt: skip
     except FAILURES:
         return False

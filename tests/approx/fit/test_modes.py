@@ -1,6 +1,7 @@
 """Modes on the other side of 0, which searches from around the first one seldom come to."""
 
 import warnings
+from types import SimpleNamespace
 
 import arviz
 import numpy as np
@@ -339,3 +340,46 @@ def test_a_saddle_is_no_summit():
     assert not modes.is_summit(saddle, np.zeros(2))
     kinked = Likelihood(lambda u: -abs(u).sum(), [[2.0, 0.0], [0.0, -2.0]])
     assert modes.is_summit(kinked, np.zeros(2))
+
+
+def of_density(log_density):
+    """What begin() asks of a likelihood: the value at a point."""
+    d = np.eye(1)
+    return SimpleNamespace(
+        coordinates=None,
+        around=lambda u, before: Local(u, float(log_density(u[0])), np.zeros(1), d),
+    )
+
+
+@pytest.mark.parametrize(("width", "count"), [(0.0, 1), (0.02, 2), (0.2, 2), (1.0, 2)])
+def test_an_end_far_below_is_a_mode_if_a_valley_is_in_between(width, count):
+    """Of a kink, where a search stopped, the density rises; beside a peak of its own it falls."""
+
+    def log_density(x):
+        slope = -20.0 * abs(x)
+        return np.logaddexp(slope, -60.0 - 0.5 * ((x - 8.0) / width) ** 2) if width else slope
+
+    heights, ends = [0.0, 0.0, log_density(8.0)], np.array([[0.0], [0.0], [8.0]])
+    found = modes.apart(np.eye(1), heights, ends, of_density(log_density))
+    assert len(found.modes) == count and found.own == 0
+    # Where the fit itself stopped there, it is still one: a higher one takes its place.
+    turned = modes.apart(np.eye(1), heights[::-1], ends[::-1], of_density(log_density))
+    assert len(turned.modes) == 2 and turned.own == 1
+
+
+def test_searches_that_stop_at_kinks_come_to_no_mode():
+    """A regression of a quantile: one mode, and "3 modes, 76 and 1,890 nats lower"."""
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=8_000)
+    y = 1.0 + 0.5 * x + rng.standard_t(3, len(x)) * (1.0 + 0.2 * np.abs(x))
+
+    def log_likelihood(state, data, n):
+        r = (data.y[n] - state.b[0] - state.b[1] * data.x[n]) / state.s[0]
+        return -(0.9 * r if r > 0.0 else -0.1 * r) - sm.log(state.s[0])
+
+    model = sm.Model(
+        log_likelihood, {"y": y, "x": x}, {"b": np.zeros(2), "s": 1.0},
+        lambda state: -state.s[0] - 0.05 * np.sum(state.b**2), constraints={"s": sm.positive},
+    )  # fmt: skip
+    found = modes.modes_of(sm.laplace(model, progress=False))
+    assert found.searches > 1 and not found.several
