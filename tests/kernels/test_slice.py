@@ -368,7 +368,7 @@ def test_frozen_rows_change_raced_draws():
 
 
 # ------------------------------------------------------------------------- rows that are not met
-SHARES = np.array([0.02, 0.1, 0.5, 0.97])
+CHANCES = np.array([0.02, 0.1, 0.5, 0.97])
 
 
 def share_of_item(state, data, n):
@@ -384,7 +384,7 @@ def shares_apart(kernel, rows=1_500) -> tuple[np.ndarray, np.ndarray, str]:
     """(z of means, z of standard deviations, what the report says) of four shares of their own."""
     rng = np.random.default_rng(0)
     item = rng.permutation(np.repeat(np.arange(4), rows))
-    y = (rng.random(len(item)) < SHARES[item]).astype(float)
+    y = (rng.random(len(item)) < CHANCES[item]).astype(float)
     model = sm.Model(
         share_of_item, {"y": y, "item": item}, {"p": np.full(4, 0.5)},
         constraints={"p": sm.interval(0.0, 1.0)},
