@@ -233,9 +233,10 @@ def log_returns(bars, times=None, overnight: str = "drop") -> Returns:
         bars, times = bars["close"], bars["time"]
     elif times is None and says_times(getattr(bars, "index", None)):
         times = bars.index
-    refuse_other_order({"prices": bars} if times is None else {"prices": bars, "times": times})
     if times is None:
         refuse_other_times(bars)
+    else:
+        refuse_other_order({"prices": bars, "times": times})
     prices = numeric(np.asarray(as_array(bars, "prices")), "prices").astype(float)
     if prices.ndim != 1 or len(prices) < 2:
         raise ValueError(f"prices have shape {prices.shape}: give a series of two or more.")

@@ -12,7 +12,7 @@ SUFFIXES = frozenset(["jr", "sr", "ii", "iii", "iv"])
 @lru_cache(maxsize=1 << 18)
 def parts(name: str) -> tuple[str, ...]:
     """A name as lower-case words without accents, dots, numbers and suffixes, surname last."""
-    pieces = [words_of(piece) for piece in without_suffixes(name.split(","))]
+    pieces = [words_in(piece) for piece in without_suffixes(name.split(","))]
     fewest = 2 if len(pieces) == 1 else 1  # "Smith Jr., John"; but "John Jr" is all of a name
     for words in pieces:
         while len(words) > fewest and words[-1] in SUFFIXES:
@@ -21,7 +21,7 @@ def parts(name: str) -> tuple[str, ...]:
     return tuple(word for words in [*first, last] for word in words)  # Surname, First
 
 
-def words_of(text: str) -> list[str]:
+def words_in(text: str) -> list[str]:
     """Lower-case words of letters alone."""
     found = re.sub(r"[.\s]+", " ", folded(text)).split()
     words = ("".join(c for c in word if c.isalpha()) for word in found)
@@ -79,7 +79,7 @@ def bare(word: str) -> str:
 def is_list(authors: str) -> bool:
     """Do commas separate several authors: three and more, or two of two words and more each."""
     pieces = without_suffixes(authors.split(","))
-    return len(pieces) > 2 or (len(pieces) == 2 and all(len(words_of(one)) > 1 for one in pieces))
+    return len(pieces) > 2 or (len(pieces) == 2 and all(len(words_in(one)) > 1 for one in pieces))
 
 
 def mark_of(lists: Iterable[Any]) -> str:
