@@ -51,7 +51,8 @@ def words(code) -> Iterator[tuple[int, int]]:
             yield does, number
 
 
-def loaded_globals(code) -> set[str]:
+@lru_cache(maxsize=4096)  # codes: what helpers of many functions read is asked for as often
+def loaded_globals(code) -> frozenset[str]:
     """Names a code object loads from its module, nested code objects excluded."""
     found = set()
     for does, number in words(code):
@@ -59,10 +60,11 @@ def loaded_globals(code) -> set[str]:
             found.add(code.co_names[number >> 1])  # its lowest bit is a flag
         elif does == NAME:
             found.add(code.co_names[number])
-    return found
+    return frozenset(found)
 
 
-def attribute_chains(code, name) -> set[tuple[str, ...]]:
+@lru_cache(maxsize=4096)
+def attribute_chains(code, name) -> frozenset[tuple[str, ...]]:
     """The attribute paths read from the global or cell `name`: m.a.b gives ("a", "b")."""
     found, chain = set(), None
     for does, number in words(code):
@@ -82,7 +84,7 @@ def attribute_chains(code, name) -> set[tuple[str, ...]]:
         elif does == DEREF:
             chain = [] if code._varname_from_oparg(number) == name else None
     nested = [c for c in code.co_consts if isinstance(c, types.CodeType)]
-    return found.union(*(attribute_chains(c, name) for c in nested))
+    return frozenset(found).union(*(attribute_chains(c, name) for c in nested))
 
 
 def codes_of(function) -> list[types.CodeType]:

@@ -219,11 +219,9 @@ _looked_into = threading.local()  # what is being looked into: it may lead back 
 
 def within(value: Any, look: Callable[[], str]) -> str:
     """What a function or an object of a user's reads or holds in turn; nothing of a library's."""
-    file = getattr(sys.modules.get(getattr(value, "__module__", "") or ""), "__file__", None) or ""
     stack = vars(_looked_into).setdefault("stack", [])
-    library = any(part in file for part in LIBRARIES)
     known = isinstance(value, types.FunctionType) or hasattr(value, "__dict__")
-    if library or not known or isinstance(value, types.ModuleType):
+    if of_library(value) or not known or isinstance(value, types.ModuleType):
         return ""
     if any(one is value for one in stack) or len(stack) >= DEEPEST:
         return ""
@@ -236,10 +234,20 @@ def within(value: Any, look: Callable[[], str]) -> str:
         stack.pop()
 
 
+def of_library(value: Any) -> bool:
+    """Is its module a library's; of classes, this package too, the version of which runs keep."""
+    home = getattr(value, "__module__", "") or ""
+    file = getattr(sys.modules.get(home), "__file__", None) or ""
+    own = isinstance(value, type) and home.partition(".")[0] == PACKAGE
+    return own or any(part in file for part in LIBRARIES)
+
+
 def own_of(kind: type) -> dict[str, Any]:
     """What a user's class says: its functions, and numbers, texts and collections by name."""
     found = {}
     for base in kind.__mro__[:-1]:
+        if of_library(base):
+            continue
         for name, value in vars(base).items():
             value = getattr(value, "fget", getattr(value, "__func__", value))
             if name.startswith("__") and name != "__call__":

@@ -5,6 +5,8 @@ import re
 import signal
 import subprocess
 import sys
+import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -28,16 +30,21 @@ def whole():
     return runs.run(chains=4)
 
 
-def child(text, folder, *given):
+@contextmanager
+def running(text, folder, *given):
     """Python code in a process of its own, whose SIGINT works also in the background."""
     code = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n" + text
     script = folder / "child.py"
     script.write_text(code)
     command = [sys.executable, "-m", "child", *map(str, given)]
-    return subprocess.Popen(
+    with subprocess.Popen(
         command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         env=runs.environment(),
-    )  # fmt: skip
+    ) as process:  # fmt: skip
+        try:
+            yield process
+        finally:
+            process.kill()  # one that has ended is left as it is; else a failed test would wait
 
 
 # ------------------------------------------------------------------------------- the same draws
@@ -356,12 +363,12 @@ print("equal to the head")
 @pytest.mark.parametrize("stored", [False, True], ids=["memory", "store"])
 def test_ctrl_c_gives_what_there_is(stored, tmp_path):
     path = tmp_path / "run.nc"
-    with child(CTRL_C, tmp_path, *([path] if stored else [])) as process:
+    with running(CTRL_C, tmp_path, *([path] if stored else [])) as process:
         assert process.stdout.readline() == "drawing\n", process.stdout.read()
-        seen = sm.load(path) if stored else None  # while the other process writes
-        while stored and seen.shape[1] == 0 and process.poll() is None:
-            seen = sm.load(path)
         if stored:
+            while not min(store.peek(path).draws) and process.poll() is None:
+                time.sleep(0.01)  # chains are written one after another
+            seen = sm.load(path)  # while the other process writes
             with pytest.raises(sm.StoreError, match="is being written"):
                 runs.resumed(path)
         process.send_signal(signal.SIGINT)
