@@ -278,6 +278,7 @@ class Leaf(Kernel):
             # May it decide by some of the rows; would a control variate let it read fewer.
             "subsamples": selector is not None and not selector.reads_everything(ANY_NUMBER),
             "takes_control": selector is not None and rule is not None and selector.takes_control,
+            "continuous": model is None or len(model.floats) > 0,  # what a fit may be made of
             "control": control.text(model) if isinstance(control, Control) else "",
             "evaluations": list(getattr(known, "evaluations", (0, 0))),
             "delta": getattr(selector, "risk", None),

@@ -412,7 +412,7 @@ def measured(name, label, leaf, found: Pilots, model, decisions) -> dict[str, An
         "expected": expected, "read": total["pulls"] / max(total["everything"], 1),
         "predicted": total["predicted"] / max(total["decisions"], 1),
         "us a decision": found.microseconds, "ESS a second": found.rate,
-        "arms": arms, "delta": delta, "all data": facts["rows"] == model.size,
+        "arms": arms, "delta": delta, "fit": facts["rows"] == model.size and facts["continuous"],
     }  # fmt: skip
 
 
@@ -466,7 +466,7 @@ def advice_of(rows: list[dict[str, Any]]) -> str:
     times = exact["us a decision"] / best["us a decision"]
     if best is exact:
         told = f"{best['kernel']}: decide exactly, selector=sm.Exact(): no variant was faster."
-        if best.get("all data", True):  # a control variate's sums are over them
+        if best.get("fit", True):  # of continuous blocks; its sums are over all data
             told += (
                 " A control variate near the mode, control=sm.Taylor(sm.laplace(model)), may be."
             )

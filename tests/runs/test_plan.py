@@ -124,15 +124,18 @@ def test_a_time_is_without_that_of_the_warm_up():
 
 
 def test_the_advice_of_times():
-    def advice(**times):
-        rows = [{"kernel": "beta", "variant": name.replace("_", " "), "us a decision": t}
-                for name, t in times.items()]  # fmt: skip
+    def advice(fit=True, **times):
+        rows = [{"kernel": "beta", "variant": name.replace("_", " "), "us a decision": t,
+                 "fit": fit} for name, t in times.items()]  # fmt: skip
         return Plan(rows, {}, 1).advice
 
     (line,) = advice(as_given=2.0, order_2=3.0, exact=8.0)
     assert line == "beta: race as given: 4 times as fast as exact decisions."
     (line,) = advice(as_given=9.0, exact=8.0)
     assert line.startswith("beta: decide exactly, selector=sm.Exact(): no variant was faster")
+    assert "A control variate near the mode" in line
+    (line,) = advice(as_given=9.0, exact=8.0, fit=False)  # of discrete blocks alone
+    assert line.endswith("no variant was faster.")
     (line,) = advice(as_given=8.0, exact=8.4)  # within the noise of a pilot
     assert line == "beta: racing and exact decisions take about the same time."
     (line,) = advice(as_given=9.0, order_2=3.0)  # where the model refuses to decide exactly

@@ -62,6 +62,7 @@ def with_later_facts(kernel: dict[str, Any]) -> dict[str, Any]:
     earlier = "subsamples" not in kernel
     told = {
         "subsamples": kernel.get("delta") is not None, "takes_control": True,
+        "continuous": True,
         "proposes": earlier and kernel.get("kind") in ("Metropolis", "Langevin"),
     }  # fmt: skip
     return told | kernel

@@ -230,7 +230,7 @@ def waste(row: dict, kernel: dict) -> Iterator[Finding]:
         )
     elif racing and read > NEARLY_ALL:
         control = "Give it a control variate, control=sm.Taylor(sm.laplace(model))"
-        able = kernel["takes_control"] and not kernel.get("control")
+        able = kernel["takes_control"] and kernel["continuous"] and not kernel.get("control")
         yield Finding(
             SLOW,
             f"decisions read {read:.0%} of all rewards, so racing saves little. "

@@ -355,7 +355,7 @@ def read_less(row: dict, kernel: dict) -> str:
     way = f"{row['kernel']} reads {share(row['read'])} of {row['rows']:,} data in each decision"
     if kernel.get("control"):
         return ""
-    if kernel["takes_control"] or kernel["proposes"]:
+    if kernel["continuous"] and (kernel["takes_control"] or kernel["proposes"]):
         by = "give it" if kernel["subsamples"] else "leave its selector out and give it"
         by = by if kernel["proposes"] else "try"  # of values far apart a fit knows little
         return f"{way}: {by} control=sm.Taylor(sm.laplace(model)), to decide mostly without data."

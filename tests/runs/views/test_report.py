@@ -475,6 +475,21 @@ def test_facts_that_warnings_and_citations_go_by(kernel, facts):
     assert {name: said[name] for name in facts} == facts
 
 
+def test_of_discrete_blocks_alone_no_fit_is_made():
+    data = {"y": np.zeros(10)}
+
+    def of_both(state, data, n):
+        return -state.k[0] * (data.y[n] - state.mu[0]) ** 2
+
+    def of_one(state, data, n):
+        return -state.k[0] * data.y[n] ** 2
+
+    both = sm.Model(of_both, data, {"k": 1, "mu": 0.0}, support={"k": 3})
+    one = sm.Model(of_one, data, {"k": 1}, support={"k": 3})
+    assert [sm.Gibbs("k").facts(model)["continuous"] for model in (both, one)] == [True, False]
+    assert sm.Gibbs("k").facts()["continuous"]  # of what model, nobody said
+
+
 def test_runs_stored_before_kernels_told_these_facts_warn_as_they_did(report):
     moved = counted(accepted=40)
     for kind, warned in (("Metropolis", 1), ("Langevin", 1), ("Gibbs", 0)):
@@ -482,6 +497,7 @@ def test_runs_stored_before_kernels_told_these_facts_warn_as_they_did(report):
         assert len(says(old, "of proposals were accepted. Lower")) == warned
     dear = counted(pulls=90 * 4000, everything=100 * 4000)
     assert says(report(dear), "so racing saves little. Give it a control variate")
+    assert says(report(dear, {"continuous": False}), "so racing saves little. Use sm.Exact()")
     summed = {"delta": None, "guarantee": "unadjusted", "selector": "Exact()"}
     assert not says(report(dear, summed), "so racing saves little")
 

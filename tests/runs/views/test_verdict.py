@@ -239,6 +239,10 @@ def test_one_suggestion_for_what_costs_most(noise):
     # With a control variate, or few data, reading is not what can be spared.
     for facts in (walk | {"control": "Taylor(order=3)"}, walk | {"rows": 900}):
         assert "reads" not in reported({"a": noise}, RACED | dear, facts).verdict.faster
+    # Nor is a fit advised of a model that has no continuous block: sm.laplace refuses it.
+    for facts in (walk, exact):
+        told = reported({"a": noise}, RACED | dear, facts | {"continuous": False}).verdict.faster
+        assert "control" not in told and told
     # Exact draws may be raced, but for those that are sums in one loop whatever the selector.
     gibbs = exact | {"kind": "Gibbs", "proposes": False, "parts": ["Exact"]}
     raced = ": selector=sm.Racing() reads fewer, at a stated risk."
