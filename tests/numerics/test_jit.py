@@ -426,7 +426,7 @@ def test_what_only_python_reads_is_part_of_the_content(kind):
 
 
 def test_of_classes_only_what_users_say_is_content():
-    """What a selector of the user's inherits, and all it reaches, took a second of each run."""
+    """What they inherit from this package reaches much of it, and its version says it."""
 
     class Mine(sm.Racing):
         STEP = 2.0
