@@ -246,6 +246,8 @@ def many(population, selector, generator, offsets, size, progress) -> np.ndarray
         raise TypeError(
             f"selector={selector!r}: give a selector such as sm.Exact() or sm.Racing()."
         )
+    if isinstance(population, Population):
+        population.notice_changes()
     # Drawn whether or not the selector reads rows, so that all selectors see the same Gumbels.
     stream = generator.integers(2**64, size=1, dtype=np.uint64)
     engine = engine_of(population, selector)

@@ -20,7 +20,13 @@ from typing import Any
 
 import numpy as np
 
-from subsample_mcmc.numerics.bytecode import attribute_chains, followed, loaded_globals, twin
+from subsample_mcmc.numerics.bytecode import (
+    attribute_chains,
+    followed,
+    loaded_globals,
+    outside_functions,
+    twin,
+)
 
 PACKAGE = __name__.partition(".")[0]
 RECORDS = f"{__package__}.records"  # the module that machine code on disk says it comes from
@@ -299,3 +305,39 @@ def content(function, callers=()) -> str:
         return types.SimpleNamespace(digest=content(value, (*callers, function)))
 
     return Digest(function, (), reached).hash.hexdigest()
+
+
+class Namespace:
+    """What a compiled function reads by name: has it other values than when that was looked at."""
+
+    def __init__(self, function):
+        self.function = getattr(function, "py_func", function)
+        self.said, self.values = content(self.function), read_by_name(self.function)
+
+    def has_changed(self) -> bool:
+        """Most often nothing was bound anew, which takes microseconds to see."""
+        now = read_by_name(self.function)
+        if len(now) == len(self.values) and all(map(alike, now, self.values)):
+            return False
+        if content(self.function) != self.said:
+            return True
+        self.values = now  # bound anew, to what is equal
+        return False
+
+
+def alike(now: Any, before: Any) -> bool:
+    """Is it the same thing, or an array that holds the same bytes."""
+    return now is before or (isinstance(now, bytes) and now == before)
+
+
+def read_by_name(function, seen: tuple = ()) -> list[Any]:
+    """What a function, and those of a user's that it calls, read from modules and closures."""
+    found = []
+    for _, value in outside_functions(function):
+        # Arrays may be changed in place; compiled code has them as they were.
+        found.append(value.tobytes() if isinstance(value, np.ndarray) else value)
+        helper = getattr(value, "py_func", value)
+        if isinstance(helper, types.FunctionType) and helper not in (*seen, function):
+            if helper.__module__.partition(".")[0] not in (PACKAGE, *VERSIONED):
+                found += read_by_name(helper, (*seen, function))
+    return found

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from subsample_mcmc.errors import warn
+from subsample_mcmc.numerics.digest import Namespace
 from subsample_mcmc.numerics.jit import DISABLED, FLAGS, jit
 from subsample_mcmc.numerics.records import as_record, record
 from subsample_mcmc.target.data import (
@@ -117,6 +118,16 @@ class Population:
         )
         self.engines: dict[Any, Any] = {}
         self.calls: Any = None  # its functions, compiled when they are first called
+        self.names = Namespace(log_factor)
+
+    def notice_changes(self) -> None:
+        """Refuse a function that reads names of other values: compiled code keeps the old ones."""
+        if not DISABLED and self.names.has_changed():
+            raise ValueError(
+                "log_factor reads names whose values have changed since the population was made: "
+                "its compiled code has the old ones. Make the population anew, sm.Population(...), "
+                "or give what changes as data."
+            )
 
     def __repr__(self) -> str:
         name = getattr(self.log_factor, "__name__", "log_factor")

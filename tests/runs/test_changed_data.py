@@ -229,6 +229,47 @@ def test_whoever_asks_first_finds_names_with_other_values(asked, monkeypatch):
         ASKED[asked](model, fit)
 
 
+OFFSETS = np.zeros(2)
+
+
+def towards(z):
+    return -0.5 * (z / FACTOR) ** 2
+
+
+def of_an_arm(data, arm, n):
+    return towards(data.y[n] - arm) + OFFSETS[arm]
+
+
+@pytest.mark.skipif(DISABLED, reason="about compiled code")
+def test_a_population_finds_names_with_other_values(monkeypatch):
+    """Its draws were those of the old values, whichever names had them."""
+    y = np.random.default_rng(1).normal(size=500)
+
+    def refused(population):
+        told = "log_factor reads names whose values have changed since the population was made"
+        for drawn in (sm.draw, sm.choose):
+            with pytest.raises(ValueError, match=told):
+                drawn(population, seed=1)
+        return True
+
+    population = sm.Population(of_an_arm, {"y": y}, arms=2)
+    assert sm.draw(population, 4, seed=1).arms.tolist() == [0, 0, 0, 0]
+    monkeypatch.setitem(towards.__globals__, "FACTOR", 2.0 / 2.0)  # bound anew, to what is equal
+    assert sm.draw(population, 4, seed=1).arms.tolist() == [0, 0, 0, 0]
+    with monkeypatch.context() as patched:  # of a helper
+        patched.setitem(towards.__globals__, "FACTOR", 3.0)
+        assert refused(population)
+    with monkeypatch.context() as patched:  # in place
+        patched.setitem(of_an_arm.__globals__, "OFFSETS", OFFSETS.copy())
+        other = sm.Population(of_an_arm, {"y": y}, arms=2)
+        of_an_arm.__globals__["OFFSETS"][1] = 9.0
+        assert refused(other)
+    with monkeypatch.context() as patched:  # a function
+        patched.setitem(of_an_arm.__globals__, "towards", abs)
+        assert refused(population)
+    assert sm.draw(population, 4, seed=1).arms.tolist() == [0, 0, 0, 0]
+
+
 def test_moments_are_of_the_data_as_they_are():
     """Sums of a control variate that were made before were taken: .8 deviations off."""
     model = of_scaled(weight := np.ones(500))
