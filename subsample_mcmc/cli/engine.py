@@ -416,12 +416,14 @@ def compile_engine(options: Namespace) -> int:
             "there is nowhere to keep machine code, or nothing is compiled: let "
             "SUBSAMPLE_MCMC_CACHE be a folder that can be written to, and NUMBA_DISABLE_JIT unset."
         )
+    if options.jobs is not None and options.jobs < 1:
+        raise ValueError(f"--jobs {options.jobs}: give how many processes, at least 1.")
     begun, failed, left = time.monotonic(), 0, queue.SimpleQueue[str]()
     for name in UNITS:
         left.put(name)
     told: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
     with Bar(total=len(UNITS), desc="compiling the engine, once per machine", unit="part") as bar:
-        jobs = min(options.jobs or os.cpu_count() or 1, len(UNITS))
+        jobs = min(os.cpu_count() or 1 if options.jobs is None else options.jobs, len(UNITS))
         working = [
             threading.Thread(target=work_through, args=(left, told), daemon=True)
             for _ in range(jobs)

@@ -40,6 +40,8 @@ def report(options: argparse.Namespace) -> int:
     target = Path(options.html) if options.html else file.with_suffix(".html")
     if target.exists() and file.exists() and target.samefile(file):
         raise ValueError(f"{target} is the run itself: give another place by --html PATH.")
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"{target.parent}, where the page is to go, is not a folder.")
     progress = store.peek(file)
     trace = load(file)
     if trace.shape[1] == 0:

@@ -30,7 +30,8 @@ def from_pymc(pm_model: Any, rows: Any = None, touches: Any = None) -> Any:
     Rows are the entries of the observed variables, which must be independent given the free
     variables; a pm.Potential may have an entry per row too, or be a sum over rows. Variables of
     other lengths have rows behind those of the first. pm.Minibatch is taken for all data, which a
-    warning says. Missing observed values are blocks (y_unobserved), as in PyMC.
+    warning says; a pm.Potential of one, which PyMC does not scale, is refused. Missing observed
+    values are blocks (y_unobserved), as in PyMC.
     Of a hierarchy, a[group[n]], the groups are found: block a has touches and a site_prior, so that
     sm.Metropolis("a") moves group by group, each by its own rows, and sm.laplace fits them so. Of
     a = mu + tau * z it is z that has sites. Where values depend on one another, as those of

@@ -149,6 +149,12 @@ def support_of(model, rv) -> tuple[int, int]:
         support, shift = int(np.max(high) - np.min(low)) + 1, int(np.min(low))
     elif name == "BinomialRV":
         support, shift = int(np.max(constant(model, rv, "n", given[0]))) + 1, 0
+    elif rv.name.endswith("_unobserved"):
+        raise ValueError(
+            f"from_pymc: {rv.name} are missing outcomes, counts without bound "
+            f"({name.removesuffix('RV')}), which have no table of arms. Drop rows without an "
+            "outcome: they say nothing of the parameters."
+        )
     else:
         raise ValueError(
             f"from_pymc: {rv.name} is discrete and no Categorical, Bernoulli, DiscreteUniform or "

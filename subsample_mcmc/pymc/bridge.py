@@ -17,6 +17,7 @@ from subsample_mcmc.pymc.rows import (
     batches_in,
     named_data,
     refuse_long_blocks,
+    refuse_potentials_of_batches,
     rows_of,
     shared_blocks,
     shared_of,
@@ -85,6 +86,7 @@ def from_pymc(pm_model, rows=None, touches=None) -> Model:
         natural = remove_value_transforms(pm_model, held)  # which may order variables otherwise
     finally:
         pm_model.rvs_to_initial_values.update(kept)
+    refuse_potentials_of_batches(natural)
     order = [v.name for v in (*pm_model.basic_RVs, *pm_model.potentials)]
     shared: frozenset = frozenset()  # blocks of as many components as rows, which several rows see
     while True:

@@ -5,12 +5,13 @@ from typing import Any
 import numpy as np
 
 from subsample_mcmc.pymc.blocks import parts_of
-from subsample_mcmc.pymc.rows import data_of
+from subsample_mcmc.pymc.rows import DROPS_TERMS, data_of
 
 
 def posterior(pm_model, trace, var_names=None) -> Any:
     """See subsample_mcmc.pymc.posterior."""
     import xarray
+    from pytensor.compile.mode import get_default_mode
 
     parts = parts_of(pm_model)
     missing = [p.block for p in parts if p.block not in trace.draws]
@@ -20,6 +21,8 @@ def posterior(pm_model, trace, var_names=None) -> Any:
             "sm.from_pymc(model), of this model, kept."
         )
     known = {v.name: v for v in pm_model.unobserved_RVs}
+    if isinstance(var_names, str):
+        var_names = [var_names]
     if var_names is None:
         rows = {np.shape(data_of(pm_model, rv))[0] for rv in pm_model.observed_RVs
                 if np.shape(data_of(pm_model, rv))}  # fmt: skip
@@ -36,6 +39,7 @@ def posterior(pm_model, trace, var_names=None) -> Any:
     function = pm_model.compile_fn(
         pm_model.replace_rvs_by_values([known[name] for name in var_names]),
         inputs=pm_model.value_vars, on_unused_input="ignore",
+        mode=get_default_mode().excluding(DROPS_TERMS),
     )  # fmt: skip
     draws = {p.block: np.asarray(trace.draws[p.block]) for p in parts}
     chains, length = next(iter(draws.values())).shape[:2]

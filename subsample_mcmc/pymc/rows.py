@@ -9,6 +9,9 @@ from subsample_mcmc.pymc.expressions import Node
 from subsample_mcmc.pymc.graph import RefusedError
 from subsample_mcmc.target.constraints import ORDERED, SIMPLEX
 
+# A rewriting of pytensor, by which 1 - (X @ b + k) with a whole number k is compiled without k.
+DROPS_TERMS = "BlasOpt"
+
 
 class TermRows(NamedTuple):
     """The terms of the likelihood; those of one length share rows, others have rows behind them."""
@@ -155,6 +158,18 @@ def batches_in(variables) -> dict:
         for v in ancestors_of(variables)
         if v.owner is not None and type(v.owner.op).__name__ == "MinibatchOp"
     }
+
+
+def refuse_potentials_of_batches(natural) -> None:
+    """PyMC scales no potential: a factor N / batch that a user wrote would count all rows so."""
+    for potential in natural.potentials:
+        if batches_in([potential]):
+            raise RefusedError(
+                f"from_pymc, {potential.name}: this potential is made of pm.Minibatch, and PyMC "
+                "scales no potential: whether a number in it stands for rows that are not in the "
+                "batch is not known. Make it of all data, without such a factor; or write it as an "
+                "observed variable with total_size=."
+            )
 
 
 def whole(variables: list) -> list:

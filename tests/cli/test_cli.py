@@ -392,6 +392,8 @@ def test_report_mistakes(capfd, finished, begun, tmp_path, monkeypatch):
     assert "No such file" in failed(capfd, "report", tmp_path / "none.nc")
     assert "is not a run" in failed(capfd, "report", ROOT / "README.md")
     assert "is the run itself" in failed(capfd, "report", finished, "--html", finished)
+    nowhere = failed(capfd, "report", finished, "--html", tmp_path / "none" / "page.html")
+    assert f"{tmp_path / 'none'}, where the page is to go, is not a folder" in nowhere
     err = failed(capfd, "report", begun)
     assert "no draws yet" in err and "1 begun: in warm-up" in err
 

@@ -117,6 +117,14 @@ def test_where_no_process_can_be_begun(monkeypatch, capfd, tmp_path):
         assert f"subsample-mcmc: {name}: BlockingIOError: [Errno 11] Resource" in error
 
 
+@pytest.mark.parametrize("jobs", ["0", "-2"])
+def test_no_process_makes_nothing(monkeypatch, capfd, tmp_path, jobs):
+    monkeypatch.setenv("SUBSAMPLE_MCMC_CACHE", str(tmp_path))
+    monkeypatch.setattr(engine, "DISABLED", False)
+    assert main(["compile", "--jobs", jobs]) == 1
+    assert f"--jobs {jobs}: give how many processes, at least 1" in capfd.readouterr().err
+
+
 @pytest.mark.parametrize("where", ["off", "/dev/null/none"])
 def test_nowhere_to_keep_it(monkeypatch, capfd, where):
     monkeypatch.setenv("SUBSAMPLE_MCMC_CACHE", where)

@@ -108,6 +108,26 @@ def test_draws_are_given_as_variables_of_pymc(rng):
         sm.pymc.posterior(pm_model, trace)
 
 
+def test_whole_numbers_beside_a_product_are_not_dropped():
+    """Pytensor's way with products of matrices leaves k out of 1 - (X @ b + k)."""
+    x = np.random.default_rng(3).normal(size=(len(Y), 3))
+    with pm.Model() as pm_model:
+        b, k = pm.Normal("b", shape=3), pm.Bernoulli("k", 0.3)
+        pm.Normal("y", pm.math.dot(x, b) + k, 1.0, observed=Y)
+        pm.Deterministic("q", 1.0 - (pm.math.dot(np.eye(3)[:2], b) + k))
+    model = sm.from_pymc(pm_model)
+    found = [
+        model.log_likelihood(types.SimpleNamespace(b=np.full(3, 0.1), k=np.array([k])),
+                             model.data, n)
+        for k in (0, 1) for n in range(len(Y))
+    ]  # fmt: skip
+    wanted = stats.norm.logpdf(np.append(Y, Y - 1.0), np.tile(x @ np.full(3, 0.1), 2))
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)
+    draws = {"b": np.full((1, 2, 3), 0.1), "k": np.array([[0, 1]])}
+    q = sm.pymc.posterior(pm_model, types.SimpleNamespace(draws=draws), "q")["q"]
+    np.testing.assert_allclose(q[0], [[0.9, 0.9], [-0.1, -0.1]], atol=1e-12)
+
+
 def test_minibatches_are_taken_for_all_data():
     with pm.Model() as pm_model:
         x, y = pm.Minibatch(X, Y, batch_size=5)

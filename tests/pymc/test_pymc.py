@@ -448,6 +448,17 @@ def sum_of_all():
     pm.Potential("all", pt.log(pt.sum(pt.exp(a * D.x))))
 
 
+def potential_of_a_batch():
+    x, y = pm.Minibatch(D.x, D.x + 1.0, batch_size=6)
+    pm.Potential("fits", (N / 6) * pm.logp(pm.Normal.dist(pm.Normal("a") * x), y))
+
+
+def missing_counts():
+    y = np.ma.masked_array(np.arange(N), mask=np.arange(N) % 30 == 0)
+    with pytest.warns(pm.exceptions.ImputationWarning):
+        pm.Poisson("y", pm.HalfNormal("a"), observed=y)
+
+
 @with_pymc
 @pytest.mark.parametrize(
     ("make", "message"),
@@ -463,6 +474,8 @@ def sum_of_all():
         (no_parameter, "the likelihood of y has no parameters"),
         (bits, "y: bits of whole numbers have no translation"),
         (odd_function, "y: the function gammainc of numbers has no translation"),
+        (potential_of_a_batch, "fits: this potential is made of pm.Minibatch.*total_size=."),
+        (missing_counts, "y_unobserved are missing outcomes.*Drop rows without an outcome"),
         (sum_of_all, "all: this potential is one number made of data row by row.*without .sum"),
     ],
 )
