@@ -285,8 +285,10 @@ class Langevin(ContinuousBlock):
             check_sites(self, model)
             return
         if not self.surrogate_gradient and self.batch > model.size:
+            usual = ", the default," if self.batch == type(self).batch else ""
             raise ValueError(
-                f"batch={self.batch} exceeds the model's {model.size} data: take at most those."
+                f"batch={self.batch}{usual} exceeds the model's {model.size} data: give "
+                f"batch={model.size}, which is all of them, or fewer."
             )
         scales_of(self.precondition, blocks)
         for name in self.writes:

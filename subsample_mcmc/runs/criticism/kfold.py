@@ -194,6 +194,11 @@ def units_of(model: Model, by: str | None) -> np.ndarray:
     """Which data stay together, as numbers from 0: each by itself, or those of a group."""
     if by is None:
         return np.arange(model.size)
+    if not isinstance(by, str):
+        raise TypeError(
+            f"by={type(by).__name__}: give the name of a column, one of "
+            f"{', '.join(model.data._fields)}. An array with the fold of each datum goes to folds=."
+        )
     if by not in model.data._fields:
         raise ValueError(
             f"by={by!r} is no column of the data, {', '.join(model.data._fields)}."

@@ -116,6 +116,11 @@ def test_folds_that_are_none(more, words):
         sm.kfold(MODEL, sm.Slice("mu"), **more)
 
 
+def test_groups_are_a_column_s_name():
+    with pytest.raises(TypeError, match="by=ndarray: give the name of a column, one of y.*folds="):
+        sm.kfold(MODEL, sm.Slice("mu"), folds=4, by=np.arange(MODEL.size) % 8)
+
+
 def test_chains_that_disagree_are_told_of():
     @sm.kernel(writes="mu")
     def stay(rng, state, data):
