@@ -117,7 +117,7 @@ def test_folds_that_are_none(more, words):
 
 
 def test_groups_are_a_column_s_name():
-    with pytest.raises(TypeError, match="by=ndarray: give the name of a column, one of y.*folds="):
+    with pytest.raises(TypeError, match=r"by=ndarray: give the name of a column, one of y.*folds="):
         sm.kfold(MODEL, sm.Slice("mu"), folds=4, by=np.arange(MODEL.size) % 8)
 
 
