@@ -59,7 +59,7 @@ from subsample_mcmc.runs.sample import sample
 from subsample_mcmc.target.constraints import positive
 from subsample_mcmc.target.lookups.checked import first_beyond
 from subsample_mcmc.target.model import Model
-from subsample_mcmc.target.population import Population
+from subsample_mcmc.target.population import Population, whole
 from subsample_mcmc.target.predictors import Predictors
 
 FROM_INPUT = "-"  # in place of a unit's name: names come line by line, results go out alike
@@ -416,17 +416,16 @@ def compile_engine(options: Namespace) -> int:
             "there is nowhere to keep machine code, or nothing is compiled: let "
             "SUBSAMPLE_MCMC_CACHE be a folder that can be written to, and NUMBA_DISABLE_JIT unset."
         )
-    if options.jobs is not None and options.jobs < 1:
-        raise ValueError(f"--jobs {options.jobs}: give how many processes, at least 1.")
+    usual = os.cpu_count() or 1
+    jobs = usual if options.jobs is None else whole(options.jobs, "--jobs", "how many, at least 1")
     begun, failed, left = time.monotonic(), 0, queue.SimpleQueue[str]()
     for name in UNITS:
         left.put(name)
     told: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
     with Bar(total=len(UNITS), desc="compiling the engine, once per machine", unit="part") as bar:
-        jobs = min(os.cpu_count() or 1 if options.jobs is None else options.jobs, len(UNITS))
         working = [
             threading.Thread(target=work_through, args=(left, told), daemon=True)
-            for _ in range(jobs)
+            for _ in range(min(jobs, len(UNITS)))
         ]
         for one in working:
             one.start()

@@ -122,7 +122,7 @@ def test_no_process_makes_nothing(monkeypatch, capfd, tmp_path, jobs):
     monkeypatch.setenv("SUBSAMPLE_MCMC_CACHE", str(tmp_path))
     monkeypatch.setattr(engine, "DISABLED", False)
     assert main(["compile", "--jobs", jobs]) == 1
-    assert f"--jobs {jobs}: give how many processes, at least 1" in capfd.readouterr().err
+    assert f"--jobs={jobs}: give how many, at least 1" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("where", ["off", "/dev/null/none"])
