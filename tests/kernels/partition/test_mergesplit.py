@@ -18,7 +18,7 @@ from scipy.special import expit
 import subsample_mcmc as sm
 from subsample_mcmc.decisions.rules import normal
 from subsample_mcmc.kernels.partition import merge_split as mergesplit
-from subsample_mcmc.kernels.partition.merge_split import SPLITS
+from subsample_mcmc.kernels.partition.merge_split import SPLITS, STEEP
 from tests.helpers.claims import above, at_most
 from tests.helpers.laws import normalised, rows_equal
 from tests.helpers.partitions import (
@@ -66,7 +66,8 @@ def proposals(states, scores, heat, known):
     for (s, row), i in itertools.product(enumerate(states), range(size)):
         own = np.flatnonzero(row == row[i]).tolist()
         rest = [np.flatnonzero(row == y).tolist() for y in np.unique(row) if y != row[i]]
-        pull = [np.exp(scores[i, c].mean()) if known else len(c) for c in rest]
+        means = [np.clip(scores[i, c].mean(), -STEEP, STEEP) for c in rest]
+        pull = [np.exp(mean) if known else len(c) for mean, c in zip(means, rest, strict=True)]
         for c, attraction in zip(rest, pull, strict=True):
             to = number([*(r for r in rest if r is not c), own + c])
             for j in c:
@@ -117,6 +118,21 @@ def test_one_proposal_from_every_partition(rng, temperature, new, known):
     assert told["accepted"] == counts.sum() - np.trace(counts) > 0
     assert told["wrong"] == told["raced"] == 0 and (told["pulls"] == 0) == known
     assert told["decisions"] == told["predicted" if known else "exact"]
+
+
+def test_attractions_are_cut_alike_on_the_way_back(rng):
+    """Clusters of mean scores beyond STEEP are as likely to be merged with as each other."""
+    states, each, heat, new = partitions(4), 4 * EACH, 8.0, 20.0
+    scores = STEEP + symmetric(rng, 4, 5.0)
+    np.fill_diagonal(scores, 0.0)
+    assert 0 < np.sum(scores > STEEP) < 12
+    kinds = np.tile(np.arange(4), len(states) * each)
+    control = sm.Bilinear(tables={"kind": (kinds, scores)})
+    model, keys = copies(scores, np.repeat(states, each, axis=0))
+    kernel = moves_of(keys, None, moves=0.25, temperature=heat, new=new, control=control)
+    counts, told = counted(states, model, kernel, each)
+    rows_equal(counts, move_matrix(states, scores, heat, new, True))
+    assert told["accepted"] > 0.05 * counts.sum()
 
 
 MUTANTS = {
