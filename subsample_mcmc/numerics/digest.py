@@ -314,6 +314,10 @@ class Namespace:
         self.function = getattr(function, "py_func", function)
         self.said, self.values = content(self.function), read_by_name(self.function)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the values: a module's own functions, say, are not to be pickled."""
+        return vars(self) | {"values": []}
+
     def has_changed(self) -> bool:
         """Most often nothing was bound anew, which takes microseconds to see."""
         now = read_by_name(self.function)
@@ -330,14 +334,18 @@ def alike(now: Any, before: Any) -> bool:
     return now is before or (isinstance(now, bytes) and now == before)
 
 
-def read_by_name(function, seen: tuple = ()) -> list[Any]:
+def read_by_name(function, seen: list | None = None) -> list[Any]:
     """What a function, and those of a user's that it calls, read from modules and closures."""
+    seen = [] if seen is None else seen
+    seen.append(function)
     found = []
     for _, value in outside_functions(function):
         # Arrays may be changed in place; compiled code has them as they were.
-        found.append(value.tobytes() if isinstance(value, np.ndarray) else value)
+        array = isinstance(value, np.ndarray)
+        found.append(f"{value.dtype}{value.shape}".encode() + value.tobytes() if array else value)
         helper = getattr(value, "py_func", value)
-        if isinstance(helper, types.FunctionType) and helper not in (*seen, function):
-            if helper.__module__.partition(".")[0] not in (PACKAGE, *VERSIONED):
-                found += read_by_name(helper, (*seen, function))
+        if not isinstance(helper, types.FunctionType) or helper in seen or of_library(helper):
+            continue
+        if (helper.__module__ or "").partition(".")[0] != PACKAGE:
+            found += read_by_name(helper, seen)
     return found

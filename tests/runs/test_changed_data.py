@@ -1,5 +1,7 @@
 """Data changed in place: a run is of the data that it was drawn from, and says so."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -257,8 +259,10 @@ def test_a_population_finds_names_with_other_values(monkeypatch):
     monkeypatch.setitem(towards.__globals__, "FACTOR", 2.0 / 2.0)  # bound anew, to what is equal
     assert sm.draw(population, 4, seed=1).arms.tolist() == [0, 0, 0, 0]
     with monkeypatch.context() as patched:  # of a helper
+        copied = pickle.loads(pickle.dumps(sm.Population(of_an_arm, {"y": y}, arms=2)))
+        assert sm.draw(copied, 4, seed=1).arms.tolist() == [0, 0, 0, 0]
         patched.setitem(towards.__globals__, "FACTOR", 3.0)
-        assert refused(population)
+        assert refused(population) and refused(copied)
     with monkeypatch.context() as patched:  # in place
         patched.setitem(of_an_arm.__globals__, "OFFSETS", OFFSETS.copy())
         other = sm.Population(of_an_arm, {"y": y}, arms=2)
