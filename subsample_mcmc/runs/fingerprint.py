@@ -12,7 +12,7 @@ import numpy as np
 
 from subsample_mcmc import __version__
 from subsample_mcmc.kernels.base import Kernel, Leaf, labelled
-from subsample_mcmc.numerics.digest import PACKAGE, content
+from subsample_mcmc.numerics.digest import PACKAGE, content, each_once
 from subsample_mcmc.numerics.jit import NUMBA
 from subsample_mcmc.target.dyadic import ORDER
 from subsample_mcmc.target.model import LABELS, Model
@@ -21,6 +21,7 @@ from subsample_mcmc.target.sources.checksums import array_hash
 INITIAL = "initial state"
 
 
+@each_once()
 def of_run(model: Model, kernel: Kernel) -> dict[str, str]:
     """Hashes of functions, data, blocks and kernels; versions as they are."""
     found = {

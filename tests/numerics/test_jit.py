@@ -25,7 +25,7 @@ import scipy.stats
 
 import subsample_mcmc as sm
 from subsample_mcmc.decisions.choose import engine_of
-from subsample_mcmc.numerics import bytecode, memo, passes, records
+from subsample_mcmc.numerics import bytecode, digest, memo, passes, records
 from subsample_mcmc.numerics import cache as disk
 from subsample_mcmc.numerics import jit as layer
 from subsample_mcmc.numerics.digest import Digest, content, own_of, within
@@ -437,6 +437,30 @@ def test_of_classes_only_what_users_say_is_content():
     assert own_of(Mine) == {"STEP": 2.0, "asked": Mine.asked}
     assert within(Mine, lambda: "looked into") == "looked into"
     assert not own_of(sm.Racing) and not within(sm.Racing, lambda: "looked into")
+
+
+def test_what_functions_of_this_package_say_is_found_out_once(monkeypatch):
+    """Of a kernel that is a user's class, and reaches many: a run's first half second."""
+    made = []
+
+    class Counted(Digest):
+        def __init__(self, function, *given):
+            made.append(function)
+            super().__init__(function, *given)
+
+    monkeypatch.setattr(digest, "Digest", Counted)
+    functions = [
+        function_from(f"def f(x): return belongs(x, {k}) + owner(x)",
+                      belongs=digest.belongs, owner=function_from("def f(x): return x"))
+        for k in range(3)
+    ]  # fmt: skip
+    each = [content(f) for f in functions]
+    assert len(set(each)) == 3 and made.count(digest.belongs) == 3
+    made.clear()
+    with digest.each_once():
+        assert [content(f) for f in functions] == each
+        assert made.count(digest.belongs) == 1 and len(made) == 7  # a user's own each time
+    assert [content(f) for f in functions] == each and made.count(digest.belongs) == 4
 
 
 def test_the_content_is_the_same_in_every_process():
