@@ -279,7 +279,7 @@ class HierarchyFit:
                 return value
             co = self.common.coordinates
             for name, part in co.parts.items():
-                floats[part[5] : part[6]] = np.ravel(state[name])
+                floats[part[5] : part[6]] = np.ravel(state[name])[: part[6] - part[5]]
             z = np.linalg.solve(self.common.factor, co.free(floats) - self.common.mean)
         away = u - self.modes - self.slopes @ z
         square, logs = self.distance(away)
