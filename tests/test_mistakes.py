@@ -793,7 +793,7 @@ def test_16_delta_or_batch_out_of_range():
         lambda: sampled(model(), sm.Langevin("mu", batch=1000)),
         "batch=1000",
         "300 data",
-        "at most those",
+        "all of them, or fewer",
     )
 
 
