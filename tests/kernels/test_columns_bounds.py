@@ -41,6 +41,12 @@ def counts(rng, size, alike=False):
     return x, columns, kept.keep_predictors(model, columns)
 
 
+def left(x, base, beta):
+    """Residuals of Poisson rows, in closed form."""
+    d = x @ beta - base
+    return -np.exp(base) * (np.expm1(d) - d - 0.5 * d**2)
+
+
 @pytest.mark.parametrize("size", [24, 64, 70])
 def test_bounds_of_residuals_hold_and_are_reached_where_rows_are_alike(rng, size):
     """Cauchy-Schwarz is an equation there: half of a bound would be exceeded."""
@@ -49,16 +55,12 @@ def test_bounds_of_residuals_hold_and_are_reached_where_rows_are_alike(rng, size
     assert not columns.point[1:].any()  # so rates are alike, too
     out, nearest = np.zeros(3), np.zeros(2)
 
-    def left(beta):
-        d = x @ beta - base
-        return -np.exp(base) * (np.expm1(d) - d - 0.5 * d**2)
-
     for near, step in ((0.1, 0.01), (0.3, 0.02), (-0.2, -0.02), (0.5, 0.4), (-0.3, 0.8)):
         here = columns.point + np.array([near, 0.0, 0.0])
         there = here + np.array([step, 0.0, 0.0])
         begin_at(tools, here)
         bounds_at(tools, 0, there[0], out)
-        r = left(there) - left(here)
+        r = left(x, base, there) - left(x, base, here)
         shares = abs(r.sum()) / out[0], np.abs(r).max() / out[1]
         assert max(shares) <= 1.0 + 1e-6, (near, step, shares)
         nearest = np.maximum(nearest, shares)
@@ -105,15 +107,11 @@ def test_an_audit_adds_up_what_is_left_over(rng, size):
     begin_at(pointer_to(own), here)
     assert audit_at(pointer_to(flips), pointer_to(tally), 1, there[1]) == -1
 
-    def left(beta):
-        d = x @ beta - base
-        return -np.exp(base) * (np.expm1(d) - d - 0.5 * d**2)
-
     def second(beta):
         step = beta - columns.point
         return columns.slopes @ step + 0.5 * step @ columns.curvature @ step
 
-    r, told = left(there) - left(here), tally[0]
+    r, told = left(x, base, there) - left(x, base, here), tally[0]
     assert told.audited == 1 and (r < 0.0).any() and (r > 0.0).any()
     assert told.regret == pytest.approx(np.maximum(-r, 0.0).sum(), rel=1e-9)
     assert told.margin == pytest.approx(abs(second(there) - second(here) + r.sum()), rel=1e-9)
