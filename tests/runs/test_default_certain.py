@@ -16,12 +16,13 @@ def regression(size):
     return sm.models.glm.gaussian(x, x @ [0.3, -0.5, 0.8] + rng.standard_normal(size), sigma=None)
 
 
-def test_of_few_data_a_default_kernel_is_exact():
+def test_of_few_data_a_default_kernel_is_exact(monkeypatch):
+    monkeypatch.setattr(pilots, "step_cost", lambda *given: 2.5e-5)  # on a busy machine, too
     model = regression(150)
     kernel = sm.default_kernel(model, progress=False)
     assert kernel.guarantee == "exact" == kernel.settled(model).guarantee
     assert "sm.Exact()" in kernel.code and "control" not in kernel.code
-    assert "so none of its decisions is an estimate" in kernel.found[0]
+    assert any("so none of its decisions is an estimate" in one for one in kernel.found)
     scope = {"sm": sm, "model": model}
     exec(kernel.code, scope)
     one, two = (
