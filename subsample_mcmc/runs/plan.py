@@ -336,7 +336,7 @@ def timed(model: Model, kernel: Kernel, options: dict[str, Any]) -> Any:
 
 def pilot(model: Model, kernel: Kernel, options: dict[str, Any]) -> Any:
     """A run; one that Ctrl-C cut short tells nothing of a time, and ends all of them."""
-    trace = sample(model, kernel, **options)
+    trace = sample(model, kernel, **{"audit": 0.0} | options)
     if trace.interrupted:
         raise KeyboardInterrupt
     return trace

@@ -21,6 +21,7 @@ from subsample_mcmc.runs import fingerprint
 from subsample_mcmc.runs.backends import joblib_with
 from subsample_mcmc.runs.chain import Program
 from subsample_mcmc.runs.counts import Counts
+from subsample_mcmc.runs.defaults.audits import usual_share, warn_of_passes
 from subsample_mcmc.runs.defaults.site_priors import warn_of_site_priors
 from subsample_mcmc.runs.defaults.spikes import refuse_spikes
 from subsample_mcmc.runs.kept import fingerprints
@@ -29,18 +30,16 @@ from subsample_mcmc.runs.parallel import ChainPlan, Member, Team
 from subsample_mcmc.runs.store import store as files
 from subsample_mcmc.runs.store.thinned import thinned_in
 from subsample_mcmc.runs.trace import ChainDraws, Trace, trace_of
-from subsample_mcmc.target.elsewhere.resident import TOGETHER
 from subsample_mcmc.target.model import Model
 from subsample_mcmc.target.population import whole
 
 UNDRAWN = "others of {} have none yet: wait, or, if it has ended, sm.resume(path, ...)."
-FEW = 20  # passes over rows elsewhere that nobody need be told of beforehand
 
 
 @helpful
 def sample(
     model: Model, kernel: Kernel | None = None, draws: int = 1000, warmup: int = 1000,
-    chains: int = 4, seed=None, audit: float = 0.0, store: str | os.PathLike | None = None,
+    chains: int = 4, seed=None, audit: float | None = None, store: str | os.PathLike | None = None,
     progress: bool = True, thin: int = 1, start=None, cores: int | None = None,
     parallel: str | None = None, promise: str | None = None, keep: Any = None,
 ) -> Trace:  # fmt: skip
@@ -56,7 +55,8 @@ def sample(
     seed: None, an int, a SeedSequence, or a Generator, which is advanced. Chains have streams of
         their own: their draws do not depend on how many there are, nor on cores.
     audit: share of decisions that are made again, exactly, under the same random numbers; the
-        report turns them into an error rate. Draws are the same with and without.
+        report turns them into an error rate. Draws are the same with and without. Default: where
+        a kernel's promise is an estimate, or none, as many as cost little; else 0.0.
     store: a path, such as "run.nc". Draws are appended as they are made and not kept in memory (the
         Trace at the end reads them); it can be read while the run goes on (sm.load), and resumed
         after a crash (sm.resume).
@@ -89,8 +89,8 @@ def sample(
     chains = whole(chains, "chains", "how many, at least 1")
     if int(warmup) != warmup or warmup < 0:
         raise ValueError(f"warmup={warmup!r}: give a number of steps, 0 or more.")
-    if not 0.0 <= audit <= 1.0:
-        raise ValueError(f"audit={audit!r}: give a share of decisions between 0 and 1.")
+    if audit is not None and not 0.0 <= audit <= 1.0:
+        raise ValueError(f"audit={audit!r}: give a share of decisions between 0 and 1, or None.")
     cores = workers(cores, parallel)
     if store is not None:
         files.must_be_free(store)  # before anything reads the data or compiles
@@ -101,8 +101,8 @@ def sample(
             warn_of_modes,
         )
 
-        steps = chains * (int(warmup) + draws * thin)
-        kernel = default_kernel(model, promise, steps, progress)
+        in_all = chains * (int(warmup) + draws * thin)
+        kernel = default_kernel(model, promise, in_all, progress)
         if start is None and kernel.starts_apart:
             start = kernel.in_turn()
             warn_of_modes(kernel.modes)
@@ -122,7 +122,11 @@ def sample(
     warn_of_site_priors(model)
     warn_of_heat(program.kernel, int(warmup), draws * thin)
     warn_of_sparse_columns(program.kernel, model)
-    warn_of_passes(program.kernel, model, float(audit), chains, int(warmup) + draws * thin)
+    steps = int(warmup) + draws * thin
+    if audit is None:
+        audit = usual_share(program.kernel, model, steps)
+    else:
+        warn_of_passes(program.kernel, model, float(audit), chains, steps)
     entropy, key = root_of(seed)
     chain_plan = ChainPlan(draws, int(warmup), thin, float(audit), entropy, key)
     chain_plan.start = starts(model, start, chains, chain_plan)
@@ -315,20 +319,6 @@ def refuse_without_states(stored: files.Progress, path) -> None:
             f"{path} holds draws, but not where each chain stood after them: it was saved from a "
             "trace whose chains had been cut to one length, or relabelled. sm.load reads it; runs "
             "with store=... can always be resumed."
-        )
-
-
-def warn_of_passes(kernel: Kernel, model: Model, audit: float, chains: int, steps: int) -> None:
-    """Say how many passes over rows that are elsewhere the exact sums of audits take."""
-    leaves = [leaf for _, leaf in labelled(kernel) if getattr(leaf, "selector", None) is not None]
-    sums = int(2 * audit * steps * len(leaves))  # of a chain: two states a decision, at least
-    least = -(-sums // TOGETHER)  # where all chains share each
-    if model.elsewhere is not None and chains * least > FEW:
-        known = f"{least:,}" if chains == 1 else f"{least:,} to {chains * least:,}"
-        warn(
-            f"audit={audit}: rows are elsewhere, and exact sums of some {chains * sums:,} states "
-            f"take about {known} passes over all of them, or more. Give a smaller share, or "
-            "audit a short run: sm.audit(model, selector, kernel, steps=200)."
         )
 
 

@@ -76,7 +76,7 @@ def cell(case: Case, model, fit, control, selector, steps: int, exact) -> dict:
     share = min(1.0, AUDITED / (2.0 * model.size * steps))
     audited = sm.sample(model, kernel, audit=share, **arguments).stats
     start = time.process_time()
-    trace = sm.sample(model, kernel, **arguments)
+    trace = sm.sample(model, kernel, audit=0.0, **arguments)
     seconds = time.process_time() - start
     checked, wrong, regret = (
         sum(float(of[name].sum()) for of in audited.values())

@@ -231,7 +231,7 @@ class PairScore:
             kernel = score.kernel(mentions, control=shifted, temperature=heat)
             trace = sample(
                 score.model(mentions), kernel, draws=1, warmup=sweeps - 1, chains=4, seed=seed,
-                progress=progress,
+                audit=0.0, progress=progress,
             )  # fmt: skip
             labels = trace.draws["y"][:, 0]
             f1 = float(np.mean([b_cubed(y, mentions.truth, mentions.block).f1 for y in labels]))

@@ -144,8 +144,9 @@ def kfold(
             chosen = kernel if kernel is None or isinstance(kernel, Kernel) else kernel(rest)
             try:
                 trace = sample(
-                    rest, chosen, draws, warmup, chains, stream(1, i), progress=False, cores=cores
-                )
+                    rest, chosen, draws, warmup, chains, stream(1, i), 0.0, progress=False,
+                    cores=cores,
+                )  # fmt: skip
             except Exception as error:
                 error.add_note(f"Rows are numbered without those of fold {i}, which is held out.")
                 raise

@@ -83,8 +83,8 @@ def prior(
     for thin in THINS:
         with quietly(progress):
             trace = sample(
-                alone, kernel, draws, WARMUP * (1 + thin // 8), chains, stream, thin=thin,
-                start=starts, cores=cores, progress=progress is not False,
+                alone, kernel, draws, WARMUP * (1 + thin // 8), chains, stream, 0.0,
+                thin=thin, start=starts, cores=cores, progress=progress is not False,
             )  # fmt: skip
         seen = {n: trace.mixing(n) for n, v in alone.variables.items() if v.support != 1}
         apart = [n for n, m in seen.items() if m.sites and not m.ess >= wanted]

@@ -28,6 +28,7 @@ FEW_EFFECTIVE = 100  # per chain, as Vehtari et al. (2021) ask before any estima
 FLAGGED = 1.01  # R-hat that Vehtari et al. (2021) call converged, at most
 DISAGREE = 1.05  # R-hat beyond which chains tell different things, whatever their length
 APART = 1.3  # R-hat that chains of one mode seldom have: more draws are no help
+FEW_AUDITS, SHARE = 10, 0.01  # as good as none, unless such a share was asked for
 LARGE_LOSS = 20.0  # nats: a draw that loses more has a chance of e^-20 beside the one it replaced
 LONG_REST = 50  # draws without a move, from which on one asks whether that can be chance
 FAR = 9.0  # squared distance from a reference, 1 on average in the posterior around it: 3 sd off
@@ -133,10 +134,14 @@ def wrong_decisions(row: dict, audit: float) -> Iterator[Finding]:
             f"differences between arms have a mean |skewness| of {row['skewness']:.2g}, above "
             f"{SKEWED:g}, where a normal approximation fails in the tail. {use}.",
         )
-    if row["guarantee"] == "asymptotic" and not audit and row["early"] > 0:
+    unknown = row["audited"] < FEW_AUDITS and audit < SHARE and not wrong
+    if row["guarantee"] == "asymptotic" and row["early"] > 0 and unknown:
+        told = "no decision was"
+        if row["audited"]:
+            told = f"only {row['audited']:,} of {row['decisions']:,} decisions were"
         yield Finding(
             UNKNOWN_ERROR,
-            "it is asymptotic and no decision was audited, so nothing tells how often it errs. Use "
+            f"it is asymptotic and {told} audited, so nothing tells how often it errs. Use "
             "sm.sample(..., audit=0.01).",
         )
 
