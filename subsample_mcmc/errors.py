@@ -8,6 +8,7 @@ functions lie between.
 import functools
 import inspect
 import linecache
+import numbers
 import os
 import re
 import sys
@@ -266,8 +267,13 @@ ELSEWHERE = (
      "it belongs to a kernel, such as sm.Metropolis('mu', selector=sm.Exact())"),
     ("kernel", "target_accept target_accept_prob accept_rate target_accept_rate",
      "kernels adapt in warm-up to acceptance rates of their own; leave it out"),
+    ("pairs", "weights weight p probs probabilities",
+     "a kernel stands beside its weight, sm.mixture((sm.Gibbs('k'), 0.3), (other, 0.7))"),
     ("kernel", "return_inferencedata idata_kwargs", "leave it out, and call trace.to_arviz()"),
 )  # fmt: skip
+# What numpy and Python say where something stands for a number; and arguments by their classes.
+OF_NUMBERS = ("must be a string or a real number", "not supported between instances of")
+PLACES = {"Selector": "selector", "Control": "control", "Kernel": "kernel"}
 NEEDED = {
     "model": "an sm.Model",
     "kernel": "how its blocks move, such as sm.Metropolis('mu') >> sm.Gibbs('k')",
@@ -306,8 +312,9 @@ def guarded(function: Any, name: str, method: bool = False) -> Any:
     def call(*given, **named):
         try:
             return function(*given, **named)
-        except TypeError:
-            if told := misfit(function, name, given[method:], named, method):
+        except TypeError as error:
+            told = misfit(function, name, given[method:], named, method)
+            if told or (told := misplaced(function, name, given[method:], named, error)):
                 raise TypeError(told) from None
             raise
 
@@ -337,6 +344,29 @@ def misfit(function: Any, name: str, given: tuple, named: Mapping, method: bool)
     wanted = {**NEEDED, **moves_of(given, named)}
     told = [f"{key}, {wanted[key]}" if key in wanted else key for key in lacks]
     return f"{name}(...) lacks {'; and '.join(told)}. {takes}"
+
+
+def misplaced(function: Any, name: str, given: tuple, named: Mapping, error: TypeError) -> str:
+    """Which argument stands where a number belongs, and what to write; empty: none, or it is told.
+
+    sm.Metropolis("mu", sm.Exact()), as sm.Gibbs("k", sm.Exact()) is written; sm.interval("a", 1).
+    """
+    if not any(words in str(error) for words in OF_NUMBERS):
+        return ""  # of this package, which says what to write, or of a user's function
+    parameters = {p.name: p for p in inspect.signature(function).parameters.values()}
+    names = [key for key in parameters if key != "self"]
+    for key, value in [*zip(names, given, strict=False), *named.items()]:
+        kinds = {cls.__name__ for cls in type(value).__mro__}
+        for kind, place in PLACES.items():
+            if kind in kinds and key != place:
+                text = f"sm.{type(value).__name__}(...)"
+                use = f"by name, {place}={text}" if place in names else "a number"
+                return f"{name}(..., {key}={text}): this is a {place}. Give {use}."
+        is_number = isinstance(parameters[key].default, int | float) or (
+            parameters[key].annotation in (int, float))  # fmt: skip
+        if is_number and not isinstance(value, numbers.Number):
+            return f"{name}(..., {key}={value!r:.60}): give a number."
+    return ""
 
 
 def shown(parameter: inspect.Parameter) -> str:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from subsample_mcmc.errors import helpful
 from subsample_mcmc.kernels.base import (
     BAD_PREDICATE,
     BoundStep,
@@ -28,6 +29,7 @@ from subsample_mcmc.numerics.pointers import (
     call,
     call_step,
 )
+from subsample_mcmc.target.population import whole
 from subsample_mcmc.target.rewards import of_state
 from subsample_mcmc.target.user_functions import plain
 
@@ -293,6 +295,7 @@ def changed(kernel: Any, change: Any) -> Any:
     return change(kernel)
 
 
+@helpful
 def cycle(*kernels: Kernel) -> Kernel:
     """Kernels in turn; the same as first >> second.
 
@@ -313,6 +316,7 @@ def cycle(*kernels: Kernel) -> Kernel:
     return parts[0] if len(parts) == 1 else Cycle(tuple(parts))
 
 
+@helpful
 def mixture(*pairs: tuple[Kernel, float]) -> Kernel:
     """One of several kernels a step: pairs (kernel, weight).
 
@@ -334,6 +338,7 @@ def mixture(*pairs: tuple[Kernel, float]) -> Kernel:
     return Mixture(tuple(k for k, _ in pairs), tuple(float(w) / total for _, w in pairs))
 
 
+@helpful
 def repeat(kernel: Kernel, times: int) -> Kernel:
     """A kernel several times in a row.
 
@@ -346,11 +351,10 @@ def repeat(kernel: Kernel, times: int) -> Kernel:
     """
     if not isinstance(kernel, Kernel):
         raise TypeError(f"repeat({kernel!r}): give a kernel such as sm.Gibbs('k').")
-    if int(times) != times or times < 1:
-        raise ValueError(f"repeat(times={times!r}): give a whole number, at least 1.")
-    return Repeat(kernel, int(times))
+    return Repeat(kernel, whole(times, "times", "how often, at least 1"))
 
 
+@helpful
 def when(predicate, kernel: Kernel) -> Kernel:
     """A kernel only where predicate(state) holds, which the kernel must not change.
 

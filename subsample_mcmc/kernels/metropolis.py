@@ -15,6 +15,7 @@ from subsample_mcmc.decisions.exact import Exact
 from subsample_mcmc.decisions.racing import Default
 from subsample_mcmc.decisions.selector import Selector
 from subsample_mcmc.decisions.thinned import Thinned
+from subsample_mcmc.errors import helpful
 from subsample_mcmc.kernels.adapt import Tuning, make_tuning, step_size
 from subsample_mcmc.kernels.base import (
     ANY_CHAIN,
@@ -338,6 +339,7 @@ def metropolis_step(propose, learn, own_coordinates: bool):
     return step
 
 
+@helpful
 def delayed(kernel, surrogate):
     """Delayed acceptance: screen proposals by a surrogate that reads no data.
 

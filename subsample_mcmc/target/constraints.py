@@ -9,7 +9,7 @@ from math import asinh, exp, expm1, hypot, inf, isqrt, log, log1p, sqrt, tanh
 
 import numpy as np
 
-from subsample_mcmc.errors import warn
+from subsample_mcmc.errors import helpful, warn
 from subsample_mcmc.numerics.jit import jit
 
 REAL, LOG, SOFTPLUS, SQUAREROOT, CUBEROOT, INTERVAL, SIMPLEX, ORDERED, SIMPLEXES = range(9)
@@ -165,6 +165,7 @@ ordered = Constraint(ORDERED, "ordered")
 cholesky_corr = Constraint(CHOLESKY, "cholesky_corr", -1.0)
 
 
+@helpful
 def interval(low: float, high: float) -> Constraint:
     """Values strictly between two finite numbers.
 

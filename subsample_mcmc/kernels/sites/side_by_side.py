@@ -15,6 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from subsample_mcmc.errors import helpful
 from subsample_mcmc.kernels.base import (
     NOW,
     BoundStep,
@@ -218,6 +219,7 @@ class SideBySide(Single):
         return BoundStep(Step(step, tools, plain=step), RecordAddress(tools))
 
 
+@helpful
 def side_by_side(kernel: Kernel, cores: int | None = None) -> Kernel:
     """Sites of a block moved by several cores at once, where they are independent given the rest.
 
