@@ -44,6 +44,12 @@ DATA["even"] = np.arange(SIZE) % 2 == 0
 WRONG = [long_integers, fractions_of_integers, fractions_of_a_column, in_a_helper]
 
 
+@pytest.fixture(autouse=True)
+def on_a_busy_machine_too(monkeypatch):
+    """All data that are chosen are looked at, however long Python takes."""
+    monkeypatch.setattr(compared, "SECONDS", 60.0)
+
+
 def run(log_likelihood, data=DATA, log_prior=None, **more):
     model = sm.Model(log_likelihood, data, {"b": 0.0, "k": 0}, log_prior, support={"k": 4}, **more)
     kernel = sm.Metropolis("b", adapt=False) >> sm.Gibbs("k", sm.Exact())

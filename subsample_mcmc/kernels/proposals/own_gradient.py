@@ -88,11 +88,11 @@ def check_gradient(model, moving: tuple[str, ...], gradient) -> None:
                 "out: differences need no gradient."
             )
 
-    rng, begun = np.random.default_rng(0), time.monotonic()
+    rng, begun = np.random.default_rng(0), time.thread_time()
     for n in sorted({i * (model.size - 1) // 3 for i in range(4)}):
         compare(n)
     for n in rng.integers(model.size, size=ROWS).tolist():
-        if time.monotonic() - begun > SECONDS:
+        if time.thread_time() - begun > SECONDS:
             return
         try:
             compare(n, True)
