@@ -98,7 +98,7 @@ def test_nor_where_no_line_that_is_looked_along_meets_the_row(monkeypatch):
         control = sm.Taylor(own)
         assert 17 not in control.always_read(model)
         kernel = sm.Metropolis("b", 0.1, sm.pcn(own), sm.Racing(), control=control)
-        run = {"draws": 500, "warmup": 0, "chains": 2, "seed": 1, "progress": False}
+        run = {"draws": 500, "warmup": 0, "chains": 2, "seed": 1, "progress": False, "audit": 0.0}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:

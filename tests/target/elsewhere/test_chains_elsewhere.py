@@ -66,7 +66,7 @@ KERNELS = {
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_draws_are_those_of_memory(columns, kernel):
     made = KERNELS[kernel]()
-    options = {"draws": 12, "warmup": 4, "chains": 2, "seed": 5, "progress": False}
+    options = {"draws": 12, "warmup": 4, "chains": 2, "seed": 5, "progress": False, "audit": 0.0}
     wanted = sm.sample(model_of(columns), made, **options)
     far = model_of(parts_of(columns, LAYOUTS["uneven, empty"]))
     same(wanted, sm.sample(far, made, **options))
@@ -92,7 +92,7 @@ def test_no_layout_changes_a_draw(columns, layout):
 
 def test_a_run_goes_on_over_another_layout(columns, tmp_path):
     made, path = KERNELS["races"](), tmp_path / "run.nc"
-    options = {"warmup": 3, "chains": 2, "seed": 8, "progress": False}
+    options = {"warmup": 3, "chains": 2, "seed": 8, "progress": False, "audit": 0.0}
     wanted = sm.sample(model_of(columns), made, draws=14, **options)
     far = model_of(parts_of(columns, LAYOUTS["uneven, empty"]))
     sm.sample(far, made, draws=6, store=path, **options)
@@ -171,7 +171,7 @@ def test_rows_that_are_drawn_were_known_before():
 def test_a_pool_that_fetches_other_rows_changes_no_draw(columns, monkeypatch):
     """Rows are found by their numbers: what was fetched in vain costs time and no more."""
     made = sm.cycle(sm.Gibbs("k"), sm.Metropolis("mu", selector=sm.Racing(batch=64, retreat=False)))
-    options = {"draws": 8, "warmup": 2, "chains": 1, "seed": 5, "progress": False}
+    options = {"draws": 8, "warmup": 2, "chains": 1, "seed": 5, "progress": False, "audit": 0.0}
     wanted = sm.sample(model_of(columns), made, **options)
     right = rows_ahead
 
@@ -277,7 +277,7 @@ def test_batches_longer_than_the_room_for_them(columns):
         sm.Gibbs("k", selector=sm.Exact()),
         sm.Metropolis("mu", selector=sm.Racing(batch=1400, retreat=False)),
     )
-    options = {"draws": 8, "warmup": 2, "chains": 1, "seed": 5, "progress": False}
+    options = {"draws": 8, "warmup": 2, "chains": 1, "seed": 5, "progress": False, "audit": 0.0}
     wanted = sm.sample(model_of(columns), made, **options)
     same(wanted, sm.sample(model_of(parts_of(columns, LAYOUTS["uneven, empty"])), made, **options))
 
