@@ -137,7 +137,7 @@ def fitted(model):
     fit = sm.laplace(model, progress=False)
     control = sm.Taylor(fit)
     kernel = sm.Metropolis("beta", proposal=sm.pcn(fit), selector=sm.Racing(), control=control)
-    options = {"draws": 200, "warmup": 20, "chains": 2, "seed": 1, "progress": False}
+    options = {"draws": 200, "warmup": 20, "chains": 2, "seed": 1, "audit": 0.0, "progress": False}
     return fit, sm.sample(model, kernel, start=[fit.state] * 2, **options)
 
 
@@ -182,7 +182,7 @@ def blocks(selector=None):
     return sm.Gibbs("k", selector=selector) >> sm.Metropolis("mu", selector=selector)
 
 
-RUN = {"draws": 20, "warmup": 6, "chains": 2, "seed": 5, "progress": False}
+RUN = {"draws": 20, "warmup": 6, "chains": 2, "seed": 5, "audit": 0.0, "progress": False}
 
 
 def small(columns):
@@ -344,7 +344,7 @@ import subsample_mcmc as sm
 from tests.target.elsewhere.test_clusters_elsewhere import blocks, model_of
 
 rows = sm.parquet(Path(sys.argv[1]) / "*.parquet")
-options = {"draws": 1_000_000, "warmup": 6, "chains": 2, "seed": 5, "progress": False}
+options = {"draws": 1_000_000, "warmup": 6, "chains": 2, "seed": 5, "audit": 0.0, "progress": False}
 sm.sample(model_of(rows), blocks(), store=sys.argv[2], **options)
 """
 
