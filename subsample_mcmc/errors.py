@@ -8,7 +8,6 @@ functions lie between.
 import functools
 import inspect
 import linecache
-import numbers
 import os
 import re
 import sys
@@ -16,7 +15,7 @@ import warnings
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import numpy as np
 
@@ -351,22 +350,39 @@ def misplaced(function: Any, name: str, given: tuple, named: Mapping, error: Typ
 
     sm.Metropolis("mu", sm.Exact()), as sm.Gibbs("k", sm.Exact()) is written; sm.interval("a", 1).
     """
-    if not any(words in str(error) for words in OF_NUMBERS):
-        return ""  # of this package, which says what to write, or of a user's function
+    if not any(words in str(error) for words in OF_NUMBERS) or raised_by_users(error):
+        return ""
     parameters = {p.name: p for p in inspect.signature(function).parameters.values()}
     names = [key for key in parameters if key != "self"]
     for key, value in [*zip(names, given, strict=False), *named.items()]:
+        if not takes_number(parameters[key]):
+            continue
         kinds = {cls.__name__ for cls in type(value).__mro__}
-        for kind, place in PLACES.items():
-            if kind in kinds and key != place:
-                text = f"sm.{type(value).__name__}(...)"
-                use = f"by name, {place}={text}" if place in names else "a number"
-                return f"{name}(..., {key}={text}): this is a {place}. Give {use}."
-        is_number = isinstance(parameters[key].default, int | float) or (
-            parameters[key].annotation in (int, float))  # fmt: skip
-        if is_number and not isinstance(value, numbers.Number):
+        if place := next((PLACES[kind] for kind in PLACES if kind in kinds), ""):
+            text = f"sm.{type(value).__name__}(...)"
+            use = f"by name, {place}={text}" if place in names else "a number"
+            return f"{name}(..., {key}={text}): this is a {place}. Give {use}."
+        if isinstance(value, str):
             return f"{name}(..., {key}={value!r:.60}): give a number."
     return ""
+
+
+def takes_number(parameter: inspect.Parameter) -> bool:
+    """Is it a number, by its default or as it is declared, or a word for one."""
+    declared = {parameter.annotation, *get_args(parameter.annotation)}
+    default = parameter.default
+    return bool(declared & {int, float}) or (
+        isinstance(default, int | float | str) and not isinstance(default, bool)
+    )
+
+
+def raised_by_users(error: BaseException) -> bool:
+    """Did a function of a user's raise it, or a run that had drawn: it arrives as it is."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    ours = trace is not None and trace.tb_frame.f_code.co_filename.startswith(HOME)
+    return not ours or hasattr(error, "trace")
 
 
 def shown(parameter: inspect.Parameter) -> str:

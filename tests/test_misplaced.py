@@ -39,3 +39,27 @@ def test_errors_of_users_functions_arrive_as_they_are():
     model = sm.Model(of_one, {"y": np.arange(9.0)}, {"mu": 0.0})
     with pytest.raises(TypeError, match="between instances of 'float' and 'str'"):
         sm.sample(model, PROPOSED, start=lambda rng: {"mu": rng.random() > "a"}, progress=False)
+
+
+@sm.kernel(writes="mu")
+def odd(rng, state, data):
+    if rng.random() < 0.2:
+        state.mu[0] = float(str(rng.random()) > rng.random())
+
+
+def test_what_is_there_is_not_lost():
+    """An error of a step keeps its words and the draws before it, whatever else is odd."""
+    model = sm.Model(of_one, {"y": np.arange(9.0)}, {"mu": 0.0})
+    with pytest.raises(TypeError, match="between instances of 'str' and 'float'") as error:
+        sm.sample(model, odd, draws=100, warmup=0, chains=1, seed=1, progress=None)
+    assert error.value.trace.shape[1] < 100
+
+
+def test_nothing_is_blamed_that_may_be_so():
+    x, y = np.ones((9, 1)), np.arange(9.0)
+    with pytest.raises((TypeError, ValueError)) as error:
+        sm.models.glm.gaussian(x, y, sigma=None, start={"beta": None})
+    assert "sigma" not in str(error.value)
+    with pytest.raises((TypeError, ValueError)) as error:
+        sm.MergeSplit(sm.GibbsPartition("y", lambda data, i, j: 0.0, selector=sm.Exact()), "often")
+    assert "partition=" not in str(error.value)

@@ -35,8 +35,9 @@ from subsample_mcmc.numerics.jit import DISABLED, NUMBA_ERRORS, jit
 from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.pointers import pointer_to
 from subsample_mcmc.numerics.progress import Bar
+from subsample_mcmc.numerics.random import generator_of
 from subsample_mcmc.numerics.rows import row_kind
-from subsample_mcmc.target.data import datum_of
+from subsample_mcmc.target.data import datum_of, unmasked
 from subsample_mcmc.target.lookups.bounds import check_population
 from subsample_mcmc.target.population import Population, Table, offsets_of, whole
 from subsample_mcmc.target.rewards import (
@@ -163,17 +164,18 @@ def choose(rewards, offsets=None, selector=None, seed=None) -> Choice:
         1
     """
     population = rewards if isinstance(rewards, Population) else Table(rewards)
-    total = np.zeros(population.arms) if offsets is None else np.asarray(offsets, dtype=float)
+    given = np.zeros(population.arms) if offsets is None else unmasked(offsets, "offsets")
+    total = np.asarray(given, dtype=float)
     if total.shape != (population.arms,):
         raise ValueError(
             f"offsets has shape {total.shape}: give one number for each of {population.arms} arms."
         )
     offsets_of(total, "offsets")
     total = offsets_of(total + getattr(population, "log_prior", 0.0), "offsets + log_prior")
-    generator = np.random.default_rng(seed)
+    generator = generator_of(seed)
     made = many(
         population,
-        selector or usual_selector(population),
+        usual_selector(population) if selector is None else selector,
         generator,
         lambda lo, hi: total[None, :],
         1,
@@ -221,8 +223,8 @@ def draw(population, size=1, selector=None, seed=None, progress=None) -> Draws:
             "arrays use sm.Population(lambda data, arm, n: data[0][arm, n], (rewards,), arms, N)."
         )
     size = whole(size, "size", "the number of draws, at least 1")
-    selector = selector or Racing()
-    generator = np.random.default_rng(seed)
+    selector = Racing() if selector is None else selector
+    generator = generator_of(seed)
 
     def gumbels(lo, hi):
         noise = generator.standard_exponential((hi - lo, population.arms))

@@ -14,7 +14,7 @@ from subsample_mcmc.decisions.selector import Selector
 from subsample_mcmc.errors import helpful
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.rows import make_rows
-from subsample_mcmc.target.population import Shape
+from subsample_mcmc.target.population import Shape, whole
 from subsample_mcmc.target.rewards import Sources
 
 # The retreat: a gathered reward costs this many streamed ones, by number of rows (measured), and
@@ -192,6 +192,10 @@ def expected_pulls(
     gap = np.asarray(gap, dtype=float)
     if not np.all(gap >= 0.0):
         raise ValueError(f"gap={gap!r}: give normalised gaps that are not negative.")
+    size, arms = whole(size, "size", "how many rows"), whole(arms, "arms", "how many, at least 1")
+    whole(batch, "batch", "the rows of the first look, at least 1")
+    if not 0.0 < delta < 1.0:
+        raise ValueError(f"delta={delta!r}: give a number between 0 and 1, such as 0.05.")
     if arms == 1 or batch >= size:
         pulls = np.full(gap.shape, 0.0 if arms == 1 else float(arms * size))
     else:

@@ -55,6 +55,9 @@ from subsample_mcmc.target.rewards import (
     place,
 )
 
+UNASKED = -0.05  # of decisions, at most, where a run was told nothing of audits (see NOW) ...
+FREE, PART = 1e5, 0.2  # ... so many rewards, and such a part of those that decisions read
+UNPROVED = ("asymptotic", "none")  # promises of which audits say more
 SAMPLED = 1024  # rows that an audit measures the skewness of a difference on
 
 
@@ -200,6 +203,7 @@ def make_decider(choose: Any, resize: Any, touched: bool, predict: Any) -> Any:
         trial, tally, now = case.trial, case.tally[0], chain.now[0]
         resize(case.params, case.scratch, trial.target[0].rows)
         possible, _ = possible_arms(case.offsets)
+        everything = possible * len_of(trial) if possible > 1 else 0
         none, only, risk = before(case, current)
         if none >= 0:
             fail(now, trial, NOT_FINITE, none, -1)
@@ -209,7 +213,7 @@ def make_decider(choose: Any, resize: Any, touched: bool, predict: Any) -> Any:
             made = Outcome(only, 0, 0, PREDICTED, 0, -1, -1)
         else:
             made = choose(chain.rows, trial, case.left, case.params, case.scratch)
-        count_decision(tally, possible * len_of(trial) if possible > 1 else 0)
+        count_decision(tally, everything)
         count_end(tally, made.ended)
         tally.pulls += made.pulls
         tally.rounds += made.rounds
@@ -221,7 +225,7 @@ def make_decider(choose: Any, resize: Any, touched: bool, predict: Any) -> Any:
             fail(now, trial, made.ended, made.bad_arm, row)
             place(trial, current)
             return -1
-        if now.audit > 0.0 and case.audit != 0 and is_audited(chain):
+        if case.audit != 0 and wants_audit(chain, case.spent, everything, made.pulls):
             trial.target[0].asleep += 1  # an audit leaves no trace
             none = np.int64(call_record(case.audit, case, made.arm))
             trial.target[0].asleep -= 1
@@ -238,6 +242,24 @@ def make_decider(choose: Any, resize: Any, touched: bool, predict: Any) -> Any:
         return 1.0 * settled(chain, case, current)
 
     return decide
+
+
+@jit(inner=True)
+def wants_audit(chain, spent, everything, pulls):
+    """Is this decision, of so many rewards if it is made exactly, made again.
+
+    Unasked, audits read a part of what decisions have read: those before, so that how one comes out
+    has no say in whether it is audited. In warm-up nobody counts what they find.
+    """
+    now, drawn = chain.now[0], is_audited(chain)
+    if now.audit >= 0.0:
+        return drawn
+    affordable = spent[1] + everything <= FREE + PART * spent[0]
+    spent[0] += pulls
+    if drawn and affordable and now.warm == 0:
+        spent[1] += everything
+        return True
+    return False
 
 
 @jit(inner=True)
@@ -269,6 +291,7 @@ class Case(NamedTuple):
     sample: np.ndarray  # rows, and rewards of two arms, that an audit looks at
     values: np.ndarray
     wanted: np.ndarray  # (2,) how many rows and sums are missing, of what is elsewhere
+    spent: np.ndarray  # (2,) rewards read by decisions, and by audits that nobody asked for
     audit: Any = 0  # (case, chosen), called by its address; 0: decisions are not audited
 
 
@@ -288,11 +311,12 @@ def make_judge(
     again: Any,
     bound: np.ndarray,
     wanted: np.ndarray,
+    spent: np.ndarray,
     grain: float,
 ) -> Judge:
     """A kernel's means to decide between `arms` arms; decide, again: compiled, or None.
 
-    bound: where a selector that thins adds up what it met. wanted: see Case. grain: see
+    bound: where a selector that thins adds up what it met. wanted, spent: see Case. grain: see
     grain_of_residuals.
     """
     barred = trial.control.outliers if trial.control else ()
@@ -307,7 +331,7 @@ def make_judge(
     case = Case(
         trial, offsets, trial.control.left if trial.control else offsets, selector.params(shape),
         scratch, tally, np.zeros(SAMPLED, dtype=row_kind(model.size)),
-        np.zeros((2, SAMPLED)), wanted,
+        np.zeros((2, SAMPLED)), wanted, spent,
     )  # fmt: skip
     asked: Any = 0
     if again is not None:
@@ -378,14 +402,16 @@ class Decision:
         """
         controls = make_controls(self.control, model, self.selector, self.arms)
         trial = make_trial(model, run, block, rows, candidates, indices, controls, beside)
+        unasked = run.unasked and self.selector.guarantee in UNPROVED
+        spent = run.keep("audits", np.zeros(2)) if unasked else np.zeros(2)
         counted = len(TALLY.names or ())
         words = run.next_words(counted + len(BOUND if self.selector.thins else ()))
         selector = with_range(self.selector, self.control, model, self.arms)
         decide, again = made
         return make_judge(
             model, trial, selector, self.arms, tally_of(words), decide,
-            again if run.audited else None, words[counted:].view(float),
-            np.zeros(2, np.int64) if run.data is None else run.data.resident_told,
+            again if run.audited or unasked else None, words[counted:].view(float),
+            np.zeros(2, np.int64) if run.data is None else run.data.resident_told, spent,
             grain_of_residuals(model, self.control),
         )  # fmt: skip
 

@@ -219,7 +219,9 @@ class Langevin(ContinuousBlock):
     @property
     def decision(self) -> Decision:
         """Stay or go; uncorrected steps go without asking."""
-        return Decision(self.selector or Exact(), self.variate, proposes=True)
+        return Decision(
+            Exact() if self.selector is None else self.selector, self.variate, proposes=True
+        )
 
     @property
     def surrogate_gradient(self) -> bool:

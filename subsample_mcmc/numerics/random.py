@@ -1,6 +1,7 @@
 """Where the random streams of a run come from, and variables in a form that compiles fast."""
 
 from math import log, sqrt
+from typing import Any
 
 import numpy as np
 
@@ -29,12 +30,29 @@ def fill_normal(rng, out):
             i += 2
 
 
+def sequence_of(seed: Any) -> np.random.SeedSequence:
+    """Of None, an int, or several; refuses what is no seed."""
+    try:
+        return np.random.SeedSequence(seed)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"seed={seed!r:.60}: give a whole number, 0 or more, such as 1, several of them, a "
+            "SeedSequence, a Generator, or None for one that nobody knows."
+        ) from None
+
+
+def generator_of(seed: Any) -> np.random.Generator:
+    """numpy's own of a seed: a Generator is taken as it is."""
+    known = isinstance(seed, np.random.Generator | np.random.SeedSequence | np.random.BitGenerator)
+    return np.random.default_rng(seed if known else sequence_of(seed))
+
+
 def root_of(seed) -> tuple[int, tuple[int, ...]]:
     """(entropy, spawn key) of a seed: None, an int, a SeedSequence, or a Generator: advanced."""
     if isinstance(seed, np.random.Generator):
         words = seed.integers(2**32, size=4)
         return sum(int(w) << 32 * i for i, w in enumerate(words)), ()
-    root = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
+    root = seed if isinstance(seed, np.random.SeedSequence) else sequence_of(seed)
     entropy = root.entropy
     if not isinstance(entropy, int | np.integer):  # a list of words, as SeedSequence takes it
         entropy = int.from_bytes(root.generate_state(4, np.uint32).tobytes(), "little")

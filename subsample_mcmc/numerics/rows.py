@@ -132,7 +132,7 @@ def uniform(stream):
 def is_audited(chain):
     """Is this decision audited: a stream of its own says so, and draws are the same without."""
     chain.audits[0] += WEYL
-    return (hashed(chain.audits[0]) >> U11) * 2.0**-53 < chain.now[0].audit
+    return (hashed(chain.audits[0]) >> U11) * 2.0**-53 < abs(chain.now[0].audit)
 
 
 def slots_between(first: np.uint64, counter: np.uint64) -> int:

@@ -203,9 +203,11 @@ class Walker:
 
         watched: a bar shows what compiles, if that takes long.
         """
-        program, audited = self.program, self.chain.now[0].audit > 0.0
+        program, audit = self.program, float(self.chain.now[0].audit)
         data = None if self.pool is None else self.pool.data
-        self.run = Run.over(self.ints, self.floats, self.words, program.reads, audited, data)
+        self.run = Run.over(
+            self.ints, self.floats, self.words, program.reads, audit > 0.0, audit < 0.0, data
+        )  # fmt: skip
         part = program.kernel.at_work(program.model, self.run, program.steps)
         if watched:
             functions = list({id(one): one for one in functions_in(part)}.values())

@@ -45,7 +45,7 @@ class ChainPlan:
     draws: int  # per chain
     warmup: int  # steps
     thin: int  # steps per draw
-    audit: float  # share of decisions that are made again, exactly
+    audit: float  # share of decisions that are made again, exactly; see NOW
     entropy: Any  # of the run's SeedSequence ...
     key: tuple[int, ...]  # ... and its spawn key; chain c has this key and c
     start: list[dict] | None = None  # initial states, by chain

@@ -25,7 +25,14 @@ from subsample_mcmc.runs.store.netcdf import tempered, tilted, unadjusted
 from subsample_mcmc.runs.trace import Trace
 from subsample_mcmc.runs.views.log_likelihoods import check, kept_draws
 from subsample_mcmc.runs.views.predictions import Predictions
-from subsample_mcmc.target.data import by_name, datum_of, in_order, is_frame, names_of_columns
+from subsample_mcmc.target.data import (
+    by_name,
+    datum_of,
+    in_order,
+    is_frame,
+    names_of_columns,
+    unmasked,
+)
 from subsample_mcmc.target.elsewhere.resident import MARK, refuse_rows_elsewhere
 from subsample_mcmc.target.exact_sums import MASK
 from subsample_mcmc.target.lookups.checked import blamed, told
@@ -100,7 +107,7 @@ def predict(
         if np.array_equal(ends, column):  # else some are bounds of what was, not it itself
             observed = column
     if observed is not None:
-        observed = read_only(np.asarray(observed))
+        observed = read_only(np.asarray(unmasked(observed, "observed")))
         if observed.shape != (size,):
             raise ValueError(f"observed has shape {observed.shape}: {size} data are predicted.")
     kept = kept_draws(trace, draws)

@@ -21,7 +21,7 @@ from subsample_mcmc.runs import fingerprint
 from subsample_mcmc.runs.backends import joblib_with
 from subsample_mcmc.runs.chain import Program
 from subsample_mcmc.runs.counts import Counts
-from subsample_mcmc.runs.defaults.audits import usual_share, warn_of_passes
+from subsample_mcmc.runs.defaults.audits import share_of, warn_of_passes
 from subsample_mcmc.runs.defaults.site_priors import warn_of_site_priors
 from subsample_mcmc.runs.defaults.spikes import refuse_spikes
 from subsample_mcmc.runs.kept import fingerprints
@@ -55,8 +55,8 @@ def sample(
     seed: None, an int, a SeedSequence, or a Generator, which is advanced. Chains have streams of
         their own: their draws do not depend on how many there are, nor on cores.
     audit: share of decisions that are made again, exactly, under the same random numbers; the
-        report turns them into an error rate. Draws are the same with and without. Default: where
-        a kernel's promise is an estimate, or none, as many as cost little; else 0.0.
+        report turns them into an error rate. Draws are the same with and without. Default: of
+        kernels that promise an estimate, or nothing, as many as read a fifth more; else none.
     store: a path, such as "run.nc". Draws are appended as they are made and not kept in memory (the
         Trace at the end reads them); it can be read while the run goes on (sm.load), and resumed
         after a crash (sm.resume).
@@ -122,13 +122,9 @@ def sample(
     warn_of_site_priors(model)
     warn_of_heat(program.kernel, int(warmup), draws * thin)
     warn_of_sparse_columns(program.kernel, model)
-    steps = int(warmup) + draws * thin
-    if audit is None:
-        audit = usual_share(program.kernel, model, steps)
-    else:
-        warn_of_passes(program.kernel, model, float(audit), chains, steps)
+    warn_of_passes(program.kernel, model, audit or 0.0, chains, int(warmup) + draws * thin)
     entropy, key = root_of(seed)
-    chain_plan = ChainPlan(draws, int(warmup), thin, float(audit), entropy, key)
+    chain_plan = ChainPlan(draws, int(warmup), thin, share_of(audit, model), entropy, key)
     chain_plan.start = starts(model, start, chains, chain_plan)
     meta = described(program, chain_plan, chains)
     prints = fingerprint.of_run(model, program.kernel) | fingerprints(program.kept)
@@ -196,7 +192,7 @@ def resume(
         return load(path)
     meta = meta | {"draws": total}
     chain_plan = ChainPlan(
-        total, meta["warmup"], meta["thin"], meta["audit"], int(meta["seed"]),
+        total, meta["warmup"], meta["thin"], share_of(meta["audit"], model), int(meta["seed"]),
         tuple(meta["seed_key"]),
     )  # fmt: skip
     if meta["start"] is not None:
@@ -477,7 +473,8 @@ def described(program: Program, chain_plan: ChainPlan, chains: int) -> dict[str,
     return {
         "version": __version__, "seed": str(chain_plan.entropy), "seed_key": list(chain_plan.key),
         "chains": chains, "draws": chain_plan.draws, "warmup": chain_plan.warmup,
-        "thin": chain_plan.thin, "audit": chain_plan.audit, "start": begin,
+        "thin": chain_plan.thin, "audit": chain_plan.audit if chain_plan.audit >= 0.0 else None,
+        "start": begin,
         "layout": program.layout.to_json(), "axes": model.axes.to_json(),
         "lengths": lengths_of(model), "constant": constants_of(model), "ends": ends_of(model),
         "kernels": kernels, "guarantee": worst(told["guarantee"] for told in kernels),

@@ -268,6 +268,15 @@ def in_order(name: str, matrix: Any, terms: list[str]) -> Any:
     return matrix[[matrix.columns[j] for j in order]] if is_frame(matrix) else matrix[:, order]
 
 
+def unmasked(
+    value: Any, name: str, use: str = "fill it in, x.filled(...), or leave it out."
+) -> Any:
+    """What was given; refuses what is masked: numpy would read what stands below the mask."""
+    if isinstance(value, np.ma.MaskedArray) and (gone := absent(np.ma.getmaskarray(value))):
+        raise ValueError(f"{name} is a masked array with {gone}: {use}")
+    return value
+
+
 def as_array(value: Any, name: str, missing: str = "refuse") -> np.ndarray:
     """What a user gave as an array; refuses columns that are no numbers, by name.
 
@@ -278,12 +287,8 @@ def as_array(value: Any, name: str, missing: str = "refuse") -> np.ndarray:
     if is_frame(value):
         return matrix_of(value, name, missing)
     if isinstance(value, np.ma.MaskedArray):
-        if gone := absent(np.ma.getmaskarray(value)):
-            raise ValueError(
-                f"data {name} is a masked array with {gone}: drop these rows in all arrays before, "
-                "or fill them in, x.filled(...); NaN are read with missing='allow'."
-            )
-        return np.asarray(value)
+        use = "drop these rows in all arrays before, or fill them in, x.filled(...); NaN are read "
+        return np.asarray(unmasked(value, f"data {name}", f"{use}with missing='allow'."))
     if isinstance(value, np.ndarray) or not hasattr(value, "isna"):  # pandas alone has it
         found = np.asanyarray(value)
         return found if found.flags.aligned else found.copy()  # a field of packed records

@@ -132,15 +132,20 @@ class Run:
     word: int = 0
     reads: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))  # words: rewards read
     before: np.ndarray = field(default_factory=lambda: np.zeros(1, np.int64))  # in earlier draws
-    audited: bool = False  # are some decisions made again, exactly
+    audited: bool = False  # are some decisions made again, exactly, as was asked for ...
+    unasked: bool = False  # ... or a few of those that have no proof
     data: Any = None  # of rows that are elsewhere: those that this chain has in memory
     part: tuple[int, int] | None = None  # the sites of a block that are moved; None: all
 
     @classmethod
-    def over(cls, ints, floats, words, reads=(), audited: bool = False, data: Any = None) -> "Run":
+    def over(
+        cls, ints, floats, words, reads=(), audited=False, unasked=False, data: Any = None
+    ) -> "Run":
         """A chain's arrays, before a kernel is bound to them; the one place where a run begins."""
         reads = np.asarray(reads, dtype=np.int64)
-        return cls(ints, floats, words, reads=reads, audited=audited, data=data)
+        return cls(
+            ints, floats, words, reads=reads, audited=audited, unasked=unasked, data=data
+        )  # fmt: skip
 
     def keep(self, name: str, array: np.ndarray) -> np.ndarray:
         """Make an array part of the checkpoint: what a kernel has learnt."""

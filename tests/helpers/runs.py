@@ -69,8 +69,8 @@ def reading_kernel():
 
 
 def run(draws=60, warmup=40, chains=2, seed=1, **more):
-    """A run of the model, quiet unless told; longer ones begin with the same counts."""
-    spec = {"model": model(), "kernel": kernel(), "progress": False, "audit": 0.0} | more
+    """A run of the model, quiet unless told."""
+    spec = {"model": model(), "kernel": kernel(), "progress": False} | more
     return sm.sample(draws=draws, warmup=warmup, chains=chains, seed=seed, **spec)
 
 

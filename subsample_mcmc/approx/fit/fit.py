@@ -12,6 +12,7 @@ from subsample_mcmc.approx.fit.coordinates import Coordinates, free_at
 from subsample_mcmc.approx.fit.importance import moments
 from subsample_mcmc.approx.fit.newton import FLAT, FLOOR, Local, spectrum
 from subsample_mcmc.errors import warn
+from subsample_mcmc.numerics.random import generator_of
 from subsample_mcmc.style import folded, pyplot, safe, significant, tabled
 from subsample_mcmc.target.constraints import COORDINATES, ROOTS, inside
 from subsample_mcmc.target.population import whole
@@ -216,10 +217,12 @@ class Fit:
         inflate: factor on the covariance, as a light tail is worse than a heavy one.
         seed: None, an int, a SeedSequence, or a Generator.
         """
+        if not 0.0 < inflate < np.inf:
+            raise ValueError(f"inflate={inflate!r}: give a factor above 0, such as 1.1.")
         self.model.notice_changes()
         found = moments(
             self.coordinates, self.mean, self.factor, control,
-            whole(draws, "draws", "how many, at least 1"), np.random.default_rng(seed),
+            whole(draws, "draws", "how many, at least 1"), generator_of(seed),
         )  # fmt: skip
         if not found.effective:
             warn(

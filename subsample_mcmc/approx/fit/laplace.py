@@ -51,6 +51,7 @@ from subsample_mcmc.approx.taylor.taylor import PATIENT
 from subsample_mcmc.decisions.compared import check_compiled
 from subsample_mcmc.errors import RewardError, helpful, warn
 from subsample_mcmc.numerics.progress import Bar
+from subsample_mcmc.numerics.random import generator_of
 from subsample_mcmc.target.dyadic import RowBlocks
 from subsample_mcmc.target.lookups.bounds import check_model
 from subsample_mcmc.target.model import must_be_model
@@ -345,7 +346,7 @@ def laplace(
     key = key_of_fit(co, len(none), seed, tolerance)
     if (known := found_before(model, "fit", key)) is not None:
         return fit_of(co, known)
-    u, rng = co.free(co.floats), np.random.default_rng(seed)
+    u, rng = co.free(co.floats), generator_of(seed)
     few, co_few = windows(size, WINDOWS, WINDOW) if size >= MANY else co.spans, co
     if model.elsewhere is not None:  # the same rows, side by side
         few, co_few = side_by_side(few, co)

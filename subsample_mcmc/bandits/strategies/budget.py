@@ -292,6 +292,13 @@ def hardness_of_means(strategy: type, means, width=1.0, variances=None, epsilon=
     epsilon: as in sm.bandits.UGapE.
     inside: what GapE calls b_in_hardness.
     """
+    if strategy not in (UCBE, UGapE, GapE, GapEV):
+        raise TypeError(
+            f"strategy={strategy!r:.60}: give one of the classes UCBE, UGapE, GapE and GapEV, as "
+            "sm.bandits.UGapE, not one of their objects."
+        )
+    if not epsilon >= 0.0:
+        raise ValueError(f"epsilon={epsilon!r}: give a regret, 0 or more.")
     means = np.asarray(means, dtype=float)
     if means.ndim != 1 or len(means) < 2 or not np.all(np.isfinite(means)):
         raise ValueError(f"means={means!r:.60}: give the finite means of two arms or more.")

@@ -158,10 +158,10 @@ def check(delta, side, growth, first_fraction=0.5):
         )
     if not 1.01 <= growth < inf:
         raise ValueError(f"growth={growth} would look at nearly all rows; use 1.01 or more.")
-    if not first_fraction > 0.0:
+    if not 0.0 < first_fraction <= 1.0:
         raise ValueError(
-            f"first_fraction={first_fraction} reads nothing at the first look; use "
-            "(first mini-batch) / (rows), a number in (0, 1]."
+            f"first_fraction={first_fraction} is no share of the rows: give that which is read at "
+            "the first look, (first mini-batch) / (rows), a number in (0, 1]."
         )
 
 

@@ -9,6 +9,7 @@ import pandas as pd
 from subsample_mcmc.errors import helpful, warn
 from subsample_mcmc.models.arch import forecasts, volatility
 from subsample_mcmc.models.returns import checked_returns
+from subsample_mcmc.numerics.random import generator_of
 from subsample_mcmc.target.constraints import positive
 from subsample_mcmc.target.model import Model
 from subsample_mcmc.target.population import read_only, whole
@@ -244,7 +245,7 @@ def simulate(size: int, alpha: Any, nu: float, seed: Any = None, burn: int = 100
         )
     if burn != int(burn) or burn < 0:
         raise ValueError(f"burn={burn!r}: give a whole number, 0 or more.")
-    rng, order, spread = np.random.default_rng(seed), len(a) - 1, nu / (nu - 2.0)
+    rng, order, spread = generator_of(seed), len(a) - 1, nu / (nu - 2.0)
     z = rng.standard_t(nu, size + int(burn))
     r = np.empty(order + len(z))
     squares = np.full(len(r), spread * a[0] / (1.0 - echo * spread))

@@ -13,6 +13,7 @@ import pandas as pd
 from scipy.optimize import brentq
 
 from subsample_mcmc.models.coreference.author_names import focal, mark_of, split
+from subsample_mcmc.numerics.random import generator_of
 from subsample_mcmc.target.population import whole
 
 ONSETS = [
@@ -47,7 +48,7 @@ def simulate(
             raise ValueError(f"{name}={value}: give a number from 0 to 2.")
     if not 0.0 < largest <= 1.0 or not tail > 0.0:
         raise ValueError(f"largest={largest}, tail={tail}: give a share in (0, 1], a tail > 0.")
-    rng = np.random.default_rng(seed)
+    rng = generator_of(seed)
     world = World(rng, missing, noise)
     rows: list[dict[str, Any]] = []
     taken: set[str] = set()
@@ -207,7 +208,7 @@ def scale(frame: pd.DataFrame, times: int, seed: int = 0) -> pd.DataFrame:
     seed: a number.
     """
     times = whole(times, "times", "how many copies of each mention, at least 1")
-    rng = np.random.default_rng(seed)
+    rng = generator_of(seed)
     made = frame.iloc[np.repeat(np.arange(len(frame)), times)].reset_index(drop=True)
     copy = np.arange(len(made)) % times > 0
     names = frame["block"].to_numpy(object) if "block" in frame else np.full(len(frame), None)

@@ -17,7 +17,7 @@ from subsample_mcmc.runs.criticism.sampling import variance
 from subsample_mcmc.runs.sample import sample
 from subsample_mcmc.runs.trace import Trace
 from subsample_mcmc.target.axes import ROWS, shown
-from subsample_mcmc.target.data import datum_of
+from subsample_mcmc.target.data import datum_of, unmasked
 from subsample_mcmc.target.model import Model, must_be_model
 from subsample_mcmc.target.population import whole
 
@@ -215,9 +215,10 @@ def folds_of(given: Any, units: np.ndarray, rng: np.random.Generator) -> np.ndar
     """The fold of each datum: groups in random order, each into the smallest fold so far."""
     size = len(units)
     if np.ndim(given):
-        fold = np.asarray(given)
+        fold = np.asarray(unmasked(given, "folds"))
         if fold.shape != (size,) or fold.dtype.kind not in "iu":
-            raise ValueError(f"folds has shape {fold.shape}: give {size} whole numbers, or a few.")
+            told = f"shape {fold.shape}" if fold.shape != (size,) else f"numbers of {fold.dtype}"
+            raise ValueError(f"folds has {told}: give {size} whole numbers, or a few.")
         numbers = np.unique(fold)
         if len(numbers) < 2 or not np.array_equal(numbers, np.arange(len(numbers))):
             told = ", ".join(shown(n) for n in numbers[:6])

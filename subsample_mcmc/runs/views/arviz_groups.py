@@ -9,6 +9,7 @@ from subsample_mcmc.runs.store.netcdf import attributes
 from subsample_mcmc.runs.store.thinned import thinned_in
 from subsample_mcmc.runs.views.log_likelihoods import LogLikelihoods, check, kept_draws, lazily
 from subsample_mcmc.target.axes import ROWS, Axes, in_nanoseconds
+from subsample_mcmc.target.data import unmasked
 from subsample_mcmc.target.elsewhere.resident import refuse_rows_elsewhere
 from subsample_mcmc.target.layout import DECISIONS
 from subsample_mcmc.target.population import whole
@@ -160,7 +161,12 @@ def as_dict(observed: Any) -> dict[str, np.ndarray]:
             f"observed={observed!r:.60} is a {type(observed).__name__}; it must be a dict of "
             "arrays, like the data given to sm.Model: observed={'y': y}."
         )
-    return {name: np.asarray(values) for name, values in observed.items()}
+    return {
+        name: np.asarray(
+            unmasked(values, f"observed {name}", "give NaN instead, x.filled(np.nan).")
+        )
+        for name, values in observed.items()
+    }
 
 
 def named(name: str) -> str:

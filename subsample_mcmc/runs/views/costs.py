@@ -146,7 +146,8 @@ def measure(
     decisions, audited, wrong = total["decisions"], total["audited"], total["wrong"]
     lower, upper = clopper_pearson(wrong, audited)
     # Only a decision that dropped an arm early can be wrong, and those are counted.
-    upper = min(upper, _ratio(total["early"], decisions)) if wrong == 0 else upper
+    if audited and wrong <= total["early"]:
+        upper = max(min(upper, _ratio(total["early"], decisions)), lower)
     per_draw, (ess, rhat, iat, at_most) = _ratio(decisions, draws), worst
     proved = kernel.get("guarantee") == "exact" and not wrong  # its errors need no bounding
     # Where all were audited, how often these draws went wrong is a count; `upper` is for others.

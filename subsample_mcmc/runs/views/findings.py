@@ -28,7 +28,7 @@ FEW_EFFECTIVE = 100  # per chain, as Vehtari et al. (2021) ask before any estima
 FLAGGED = 1.01  # R-hat that Vehtari et al. (2021) call converged, at most
 DISAGREE = 1.05  # R-hat beyond which chains tell different things, whatever their length
 APART = 1.3  # R-hat that chains of one mode seldom have: more draws are no help
-FEW_AUDITS, SHARE = 10, 0.01  # as good as none, unless such a share was asked for
+FEW_AUDITS = 10  # as good as none, unless they were asked for
 LARGE_LOSS = 20.0  # nats: a draw that loses more has a chance of e^-20 beside the one it replaced
 LONG_REST = 50  # draws without a move, from which on one asks whether that can be chance
 FAR = 9.0  # squared distance from a reference, 1 on average in the posterior around it: 3 sd off
@@ -134,7 +134,8 @@ def wrong_decisions(row: dict, audit: float) -> Iterator[Finding]:
             f"differences between arms have a mean |skewness| of {row['skewness']:.2g}, above "
             f"{SKEWED:g}, where a normal approximation fails in the tail. {use}.",
         )
-    unknown = row["audited"] < FEW_AUDITS and audit < SHARE and not wrong
+    few = row["audited"] < FEW_AUDITS and not wrong and not is_confirmed(row)
+    unknown = few and not (row["audited"] and audit)
     if row["guarantee"] == "asymptotic" and row["early"] > 0 and unknown:
         told = "no decision was"
         if row["audited"]:

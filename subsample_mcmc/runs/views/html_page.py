@@ -121,7 +121,9 @@ def how_made(trace: Any) -> Iterator[str]:
         "warm-up": f"{meta['warmup']:,} steps, not kept",
         "steps per draw": meta.get("thin"),
         "guarantee": meta["guarantee"],
-        "audited": f"{100 * (meta.get('audit') or 0.0):.3g}% of decisions",
+        "audited": "a few, unasked"
+        if (share := meta.get("audit", 0.0)) is None
+        else f"{100 * share:.3g}% of decisions",
         "seconds": f"{float(np.sum(trace.seconds)):.3g}, all chains added up",
         "law": meta.get("law"),
         "seed": meta["seed"],

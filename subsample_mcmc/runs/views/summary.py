@@ -87,6 +87,8 @@ def summary(trace: Any, names: Iterable[str] | str | None) -> Any:
     blocks = [names] if isinstance(names, str) else names if names is None else list(names)
     for name in blocks or ():
         trace.must_have(name)
+    if blocks == []:
+        raise ValueError("no block is named: give some names, or None for all.")
     if trace.shape[1] < FEWEST:
         raise ValueError(
             f"{trace.shape[1]} draws per chain: ArviZ's summary needs {FEWEST} or more. Take more "
