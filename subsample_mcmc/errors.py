@@ -362,7 +362,7 @@ def misplaced(function: Any, name: str, given: tuple, named: Mapping, error: Typ
             text = f"sm.{type(value).__name__}(...)"
             use = f"by name, {place}={text}" if place in names else "a number"
             return f"{name}(..., {key}={text}): this is a {place}. Give {use}."
-        if isinstance(value, str):
+        if isinstance(value, str) and not isinstance(parameters[key].default, str):
             return f"{name}(..., {key}={value!r:.60}): give a number."
     return ""
 

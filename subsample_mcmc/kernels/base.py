@@ -37,7 +37,7 @@ NOW = np.dtype(
         ("iteration", np.int64),  # steps of the chain so far, warm-up included
         ("warmup", np.int64),  # iterations of it in all; 0: not known
         ("warm", np.int64),  # 1 in warm-up: the only time at which kernels adapt
-        ("audit", float),  # share of decisions to make again, exactly; negative: of its own accord
+        ("audit", float),  # share of decisions to make again, exactly; negative: a few, unasked
         ("code", np.int64),  # 0, or what went wrong ...
         ("kernel", np.int64),  # ... in which leaf
         ("arm", np.int64),

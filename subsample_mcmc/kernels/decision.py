@@ -42,7 +42,7 @@ from subsample_mcmc.numerics.pointers import (
     call_decision,
     call_record,
 )
-from subsample_mcmc.numerics.rows import is_audited, row_kind
+from subsample_mcmc.numerics.rows import chance_of_audit, is_audited, row_kind
 from subsample_mcmc.target.elsewhere.resident import TOGETHER
 from subsample_mcmc.target.layout import TALLY
 from subsample_mcmc.target.population import Shape
@@ -55,9 +55,12 @@ from subsample_mcmc.target.rewards import (
     place,
 )
 
-UNASKED = -0.05  # of decisions, at most, where a run was told nothing of audits (see NOW) ...
-FREE, PART = 1e5, 0.2  # ... so many rewards, and such a part of those that decisions read
+UNASKED = -1.0  # in the place of a share, where a run was told nothing of audits (see NOW)
+PART, FIRST = 0.2, 16  # they read such a part of what decisions read, of so many or more
 UNPROVED = ("asymptotic", "none")  # promises of which audits say more
+# What Case.spent has: decisions, rewards read, by all those that may be wrong if they are made
+# exactly, by the dearest one, and the chance of an audit.
+MADE, READ, AGAIN, DEAREST, CHANCE = range(5)
 SAMPLED = 1024  # rows that an audit measures the skewness of a difference on
 
 
@@ -203,7 +206,7 @@ def make_decider(choose: Any, resize: Any, touched: bool, predict: Any) -> Any:
         trial, tally, now = case.trial, case.tally[0], chain.now[0]
         resize(case.params, case.scratch, trial.target[0].rows)
         possible, _ = possible_arms(case.offsets)
-        everything = possible * len_of(trial) if possible > 1 else 0
+        everything, pulls = possible * len_of(trial) if possible > 1 else 0, tally.pulls
         none, only, risk = before(case, current)
         if none >= 0:
             fail(now, trial, NOT_FINITE, none, -1)
@@ -217,7 +220,8 @@ def make_decider(choose: Any, resize: Any, touched: bool, predict: Any) -> Any:
         count_end(tally, made.ended)
         tally.pulls += made.pulls
         tally.rounds += made.rounds
-        tally.early += 1 if made.dropped_early > 0 or risk == 1 else 0
+        early = made.dropped_early > 0 or risk == 1
+        tally.early += 1 if early else 0
         if made.ended < 0:
             row = made.bad_row
             if touched and row >= 0:
@@ -225,7 +229,9 @@ def make_decider(choose: Any, resize: Any, touched: bool, predict: Any) -> Any:
             fail(now, trial, made.ended, made.bad_arm, row)
             place(trial, current)
             return -1
-        if case.audit != 0 and wants_audit(chain, case.spent, everything, made.pulls):
+        if case.audit != 0 and wants_audit(
+            chain, case.spent, early, everything, tally.pulls - pulls
+        ):
             trial.target[0].asleep += 1  # an audit leaves no trace
             none = np.int64(call_record(case.audit, case, made.arm))
             trial.target[0].asleep -= 1
@@ -245,21 +251,25 @@ def make_decider(choose: Any, resize: Any, touched: bool, predict: Any) -> Any:
 
 
 @jit(inner=True)
-def wants_audit(chain, spent, everything, pulls):
+def wants_audit(chain, spent, early, everything, pulls):
     """Is this decision, of so many rewards if it is made exactly, made again.
 
-    Unasked, audits read a part of what decisions have read: those before, so that how one comes out
-    has no say in whether it is audited. In warm-up nobody counts what they find.
+    Unasked, only those that may be wrong are, which dropped an arm early: all with one chance, by
+    which audits read a part of what decisions read. It stays until twice as many were made, so that
+    neither what one costs nor its place in a sweep decides. In warm-up nobody counts audits.
     """
-    now, drawn = chain.now[0], is_audited(chain)
+    now = chain.now[0]
     if now.audit >= 0.0:
-        return drawn
-    affordable = spent[1] + everything <= FREE + PART * spent[0]
-    spent[0] += pulls
-    if drawn and affordable and now.warm == 0:
-        spent[1] += everything
-        return True
-    return False
+        return is_audited(chain)
+    audited = chance_of_audit(chain) < spent[CHANCE] and early and now.warm == 0
+    spent[MADE] += 1.0
+    spent[READ] += pulls
+    spent[AGAIN] += everything if early else 0
+    spent[DEAREST] = max(spent[DEAREST], everything)
+    made = np.int64(spent[MADE])
+    if made >= FIRST and made & (made - 1) == 0:
+        spent[CHANCE] = min(1.0, PART * spent[READ] / max(spent[AGAIN] + spent[DEAREST], 1.0))
+    return audited
 
 
 @jit(inner=True)
@@ -291,7 +301,7 @@ class Case(NamedTuple):
     sample: np.ndarray  # rows, and rewards of two arms, that an audit looks at
     values: np.ndarray
     wanted: np.ndarray  # (2,) how many rows and sums are missing, of what is elsewhere
-    spent: np.ndarray  # (2,) rewards read by decisions, and by audits that nobody asked for
+    spent: np.ndarray  # (5,) what the chance of an audit that nobody asked for is made of
     audit: Any = 0  # (case, chosen), called by its address; 0: decisions are not audited
 
 
@@ -403,7 +413,7 @@ class Decision:
         controls = make_controls(self.control, model, self.selector, self.arms)
         trial = make_trial(model, run, block, rows, candidates, indices, controls, beside)
         unasked = run.unasked and self.selector.guarantee in UNPROVED
-        spent = run.keep("audits", np.zeros(2)) if unasked else np.zeros(2)
+        spent = run.keep("audits", np.zeros(5)) if unasked else np.zeros(5)
         counted = len(TALLY.names or ())
         words = run.next_words(counted + len(BOUND if self.selector.thins else ()))
         selector = with_range(self.selector, self.control, model, self.arms)

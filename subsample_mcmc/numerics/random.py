@@ -44,6 +44,7 @@ def sequence_of(seed: Any) -> np.random.SeedSequence:
 def generator_of(seed: Any) -> np.random.Generator:
     """numpy's own of a seed: a Generator is taken as it is."""
     known = isinstance(seed, np.random.Generator | np.random.SeedSequence | np.random.BitGenerator)
+    known |= isinstance(seed, np.random.RandomState)
     return np.random.default_rng(seed if known else sequence_of(seed))
 
 

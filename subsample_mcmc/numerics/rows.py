@@ -129,10 +129,16 @@ def uniform(stream):
 
 
 @jit(inner=True)
-def is_audited(chain):
-    """Is this decision audited: a stream of its own says so, and draws are the same without."""
+def chance_of_audit(chain):
+    """A number between 0 and 1, of a stream of its own: draws are the same without audits."""
     chain.audits[0] += WEYL
-    return (hashed(chain.audits[0]) >> U11) * 2.0**-53 < abs(chain.now[0].audit)
+    return (hashed(chain.audits[0]) >> U11) * 2.0**-53
+
+
+@jit(inner=True)
+def is_audited(chain):
+    """Is this decision audited, of the share that was asked for."""
+    return chance_of_audit(chain) < chain.now[0].audit
 
 
 def slots_between(first: np.uint64, counter: np.uint64) -> int:

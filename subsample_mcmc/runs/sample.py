@@ -56,7 +56,8 @@ def sample(
         their own: their draws do not depend on how many there are, nor on cores.
     audit: share of decisions that are made again, exactly, under the same random numbers; the
         report turns them into an error rate. Draws are the same with and without. Default: of
-        kernels that promise an estimate, or nothing, as many as read a fifth more; else none.
+        kernels that promise an estimate, or nothing, as many of those by some rows as read a fifth
+        more in all; of others none.
     store: a path, such as "run.nc". Draws are appended as they are made and not kept in memory (the
         Trace at the end reads them); it can be read while the run goes on (sm.load), and resumed
         after a crash (sm.resume).

@@ -120,7 +120,7 @@ def judge_by_sums(kernel, model, run, block, rows: int, candidates, indices=None
     case = Case(
         trial._replace(pulls=tally["pulls"]), np.zeros(2), np.zeros(0),
         SiteParams(selector.most, selector.lost), SiteScratch(words[counted:].view(float)), tally,
-        np.zeros(SAMPLED, dtype=kind), np.zeros((2, SAMPLED)), np.zeros(2, np.int64), np.zeros(2),
+        np.zeros(SAMPLED, dtype=kind), np.zeros((2, SAMPLED)), np.zeros(2, np.int64), np.zeros(5),
     )  # fmt: skip
     case = case._replace(left=case.offsets)
     by_site = indices is not None

@@ -1,9 +1,10 @@
 """Which decisions are made again, exactly, where a run was told nothing of audits.
 
 A race that estimates its error may err more often than it says, and its draws do not show it: rows
-of a rare kind, say, that no batch meets. Where that is all that a kernel promises, a few decisions
-are audited unasked: as many as read a fifth of what its decisions have read (kernels/decision.py),
-and no more than one in twenty. That depends on counts, not on a clock, nor on how long the run is.
+of a rare kind, say, that no batch meets. Where that is all that a kernel promises, some decisions
+that may be wrong are audited unasked: as many as read a fifth of what its decisions have read (see
+wants_audit in kernels/decision.py). That depends on counts, not on a clock, nor on how long the run
+is: chains that go on are audited as if they had not stopped.
 """
 
 from subsample_mcmc.errors import warn

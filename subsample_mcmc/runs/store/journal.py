@@ -67,7 +67,7 @@ def refuse_other_layout(path: Path, old: dict[str, Any], new: dict[str, Any]) ->
 
 def new_file(path: Path, over: bool = False) -> int:
     """An empty file, open; refuses a path that exists (but with over), or where nothing can be."""
-    if path.is_dir():  # also where nothing was given: the path is that of where one stands
+    if os.path.isdir(path):  # also where nothing was given: the path is that of where one stands
         raise StoreError(f"{path} is a folder: give a file in it, such as {path / 'run.nc'}.")
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | (0 if over else os.O_EXCL)
     try:

@@ -139,19 +139,25 @@ def is_coarse(block: Mixing, chains: int) -> bool:
 
 
 def measure(
-    kernel: dict, stats: KernelStats, worst: Worst, draws: int, seconds: float
-) -> dict[str, Any]:
-    """One row of the report, a dict: a kernel of `meta`, its statistics, how its blocks mixed."""
+    kernel: dict, stats: KernelStats, worst: Worst, draws: int, seconds: float,
+    unasked: bool = False,
+) -> dict[str, Any]:  # fmt: skip
+    """One row of the report, a dict: a kernel of `meta`, its statistics, how its blocks mixed.
+
+    unasked: were audits made of their own accord, of decisions alone that may be wrong.
+    """
     total = {f: stats.total(f) for f in TALLY.names or ()}
     decisions, audited, wrong = total["decisions"], total["audited"], total["wrong"]
-    lower, upper = clopper_pearson(wrong, audited)
     # Only a decision that dropped an arm early can be wrong, and those are counted.
-    if audited and wrong <= total["early"]:
-        upper = max(min(upper, _ratio(total["early"], decisions)), lower)
+    early = _ratio(total["early"], decisions)
+    part = early if unasked else 1.0  # of decisions: those that audits are drawn from
+    lower, upper = (part * bound for bound in clopper_pearson(wrong, audited))
+    if audited and not unasked and wrong <= total["early"]:
+        upper = min(upper, clopper_pearson(total["early"], decisions)[1] if wrong else early)
     per_draw, (ess, rhat, iat, at_most) = _ratio(decisions, draws), worst
     proved = kernel.get("guarantee") == "exact" and not wrong  # its errors need no bounding
     # Where all were audited, how often these draws went wrong is a count; `upper` is for others.
-    counted = wrong / decisions if audited and audited >= decisions else upper
+    counted = wrong / decisions if audited and audited >= part * decisions else upper
     sweep = min(1.0, counted * per_draw) if audited and not proved else np.nan
     met = bounds_met(stats)
     return {
@@ -167,14 +173,15 @@ def measure(
         "read": _ratio(total["pulls"], total["everything"]),
         "pulls_per_draw": _ratio(total["pulls"], draws),
         "evaluations": evaluations_of(kernel, total),
-        "early": _ratio(total["early"], decisions),
+        "early": early,
         **{end: _ratio(total[end], decisions) for end in ENDS},
         "bound": float(np.median(met)) if len(met) else np.nan,
         "bound_high": float(np.quantile(met, 0.95, method="higher")) if len(met) else np.nan,
         "capped": _ratio(total["capped"], total["steps"]),
         "audited": audited,
         "wrong": wrong,
-        "error": _ratio(wrong, audited),
+        "audited_of": part,
+        "error": part * _ratio(wrong, audited),
         "error_lower": lower,
         "error_upper": upper,
         "error_per_draw": sweep,

@@ -64,7 +64,12 @@ def is_flagged(rhat: float) -> bool:
 
 def seen(row: dict) -> str:
     """What audits came to."""
-    return f"{row['wrong']:,} of {row['audited']:,} audited decisions were wrong"
+    return f"{row['wrong']:,} of {row['audited']:,} audited decisions{told_of(row)} were wrong"
+
+
+def told_of(row: dict) -> str:
+    """Of which decisions those that were audited are, where that is not all."""
+    return " by some rows" if row["audited_of"] < 1.0 else ""
 
 
 def more_than_delta(row: dict) -> bool:
@@ -73,7 +78,9 @@ def more_than_delta(row: dict) -> bool:
 
     delta, audited, wrong = row["delta"], row["audited"], row["wrong"]
     exact = row["guarantee"] == "exact"
-    return not exact and delta and wrong and binom.sf(wrong - 1, audited, delta) < ALARM
+    if exact or not delta or not wrong:
+        return False
+    return bool(binom.sf(wrong - 1, audited, min(delta / row["audited_of"], 1.0)) < ALARM)
 
 
 def lost_much(row: dict) -> bool:

@@ -112,6 +112,14 @@ def decisions(trace: Any, report: Any) -> Iterator[str]:
         )
 
 
+def audits_of(trace: Any) -> str:
+    """The share of decisions that was asked for, or how many were audited unasked."""
+    if (share := trace.meta.get("audit", 0.0)) is not None:
+        return f"{100 * share:.3g}% of decisions"
+    count = sum(stats.total("audited") for stats in trace.stats.values())
+    return f"{count:,} decisions, unasked" if count else "none"
+
+
 def how_made(trace: Any) -> Iterator[str]:
     """What the header of the run says."""
     meta, (chains, draws) = trace.meta, trace.shape
@@ -121,9 +129,7 @@ def how_made(trace: Any) -> Iterator[str]:
         "warm-up": f"{meta['warmup']:,} steps, not kept",
         "steps per draw": meta.get("thin"),
         "guarantee": meta["guarantee"],
-        "audited": "a few, unasked"
-        if (share := meta.get("audit", 0.0)) is None
-        else f"{100 * share:.3g}% of decisions",
+        "audited": audits_of(trace),
         "seconds": f"{float(np.sum(trace.seconds)):.3g}, all chains added up",
         "law": meta.get("law"),
         "seed": meta["seed"],

@@ -109,7 +109,8 @@ class Report:
                 self.notes += tilt_notes(kernel, stats)
                 continue
             known = [self.blocks[name] for name in kernel["writes"] if name in self.blocks]
-            row = measure(kernel, stats, worst_of(known, chains), chains * draws, seconds)
+            unasked, worst = meta.get("audit", 0.0) is None, worst_of(known, chains)
+            row = measure(kernel, stats, worst, chains * draws, seconds, unasked)
             self.rows.append(row)
             named = kernel_warnings(row, kernel, meta.get("audit") or 0.0)
             found += [Finding(rank, f"{row['kernel']}: {text}") for rank, text in named]

@@ -21,6 +21,7 @@ from subsample_mcmc.runs.views.findings import (
     lost_much,
     more_than_delta,
     share,
+    told_of,
 )
 from subsample_mcmc.runs.views.mixing import BEYOND, Component, Mixing
 
@@ -269,8 +270,9 @@ def audits(rows: Sequence[dict]) -> str:
     of = "" if len(audited) == 1 else f" of {worst['kernel']}'s"
     most = max(row["regret_worst"] for row in audited)
     nats = f", by up to {most:.3g} nats" if any(map(lost_much, audited)) else ""
-    told = f"{wrong:,} of {seen:,} audited decisions were wrong{nats}, so at most "
-    told += f"{share(worst['error_upper'])}{of} are (95%)"
+    some = told_of(worst)
+    told = f"{wrong:,} of {seen:,} audited decisions{some} were wrong{nats}, so at most "
+    told += f"{share(worst['error_upper'])}{of or ' of all' * bool(some)} are (95%)"
     if any(more_than_delta(row) for row in audited):
         return f"{told}, more than the {share(max(row['delta'] or 0 for row in audited))} asked for"
     if all(is_confirmed(row) for row in rows):

@@ -99,8 +99,10 @@ def test_only_decisions_that_stop_early_can_err(report):
         assert row["error_per_draw"] == 2 * early / 8000
     (row,) = report(counted(audited=400, early=800)).rows
     assert row["error_upper"] == bound < 0.1
-    # A wrong one was seen: early decisions are not as rare as that, or it is no chance.
+    # A wrong one was seen: it was one of these, whose share has a bound of its own.
     (row,) = report(counted(audited=400, early=8, wrong=1)).rows
+    assert row["error_upper"] == clopper_pearson(8, 8000)[1] < clopper_pearson(1, 400)[1]
+    (row,) = report(counted(audited=400, early=800, wrong=1)).rows
     assert row["error_upper"] == clopper_pearson(1, 400)[1]
     (row,) = report(counted(audited=0, early=8)).rows
     assert np.isnan(row["error_upper"])
