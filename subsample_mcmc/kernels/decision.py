@@ -229,9 +229,8 @@ def make_decider(choose: Any, resize: Any, touched: bool, predict: Any) -> Any:
             fail(now, trial, made.ended, made.bad_arm, row)
             place(trial, current)
             return -1
-        if case.audit != 0 and wants_audit(
-            chain, case.spent, early, everything, tally.pulls - pulls
-        ):
+        pulls = tally.pulls - pulls
+        if case.audit != 0 and wants_audit(chain, case.spent, early, everything, pulls):
             trial.target[0].asleep += 1  # an audit leaves no trace
             none = np.int64(call_record(case.audit, case, made.arm))
             trial.target[0].asleep -= 1

@@ -7,6 +7,9 @@ and the error of the stationary law is at most that times a mixing constant whic
 bound. The report multiplies by the integrated autocorrelation time instead: an indicative
 scale, not a bound. Where all decisions were audited, k / n takes the place of e: of these draws
 nothing is left to estimate.
+
+Unasked, those are audited which may be wrong, as they dropped an arm early. How many they are is
+counted: their share of all decisions times k / n, and times e, is the rate of all, and its bound.
 """
 
 from collections.abc import Mapping, Sequence

@@ -201,7 +201,7 @@ def draw_errors(axes: Any, trace: Any, rows: list[dict]) -> None:
     axes.plot([], [], "D", color=COLOURS[1], markerfacecolor="white", label="δ")
     names_down(axes, names)
     log_scale(axes, "x", left, 2.0 * max(known))
-    axes.set_xlabel("rate of wrong decisions, of those audited")
+    axes.set_xlabel("rate of wrong decisions")
     axes.legend(fontsize=SMALL, ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0))
     return None
 
