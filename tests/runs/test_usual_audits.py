@@ -5,6 +5,7 @@ import pytest
 
 import subsample_mcmc as sm
 from subsample_mcmc.kernels.decision import PART
+from subsample_mcmc.runs.views.html_page import audits_of
 from subsample_mcmc.target.sources.local import parts_of
 from tests.helpers.claims import equal
 
@@ -201,6 +202,17 @@ def test_a_run_that_goes_on_has_the_same(tmp_path):
     assert counts(whole, "mu") > 10
     for name in ("audited", "wrong", "margin"):
         assert np.array_equal(found.stats["mu"][name], whole.stats["mu"][name])
+
+
+def test_the_page_says_how_many(tmp_path):
+    model = mean_of()
+    for selector, audit, told in ((EXACT, None, "none"), (RACE, 0.25, "25% of decisions")):
+        trace = run(model, walk(selector), 60, audit=audit)
+        assert audits_of(trace) == told
+    trace = run(model, walk())
+    assert audits_of(trace) == f"{counts(trace, 'mu')} decisions, unasked"
+    trace.to_html(tmp_path / "page.html")
+    assert audits_of(trace) in (tmp_path / "page.html").read_text()
 
 
 def test_a_share_is_a_number_or_none():
