@@ -150,7 +150,7 @@ def test_those_that_err_are_audited_as_often_as_others(made):
     name = kernel.label
     early, wrong = counts(each, name, "early"), counts(each, name, "wrong")
     assert 0.02 < wrong / early < 0.98
-    assert counts(some, name) > 40 and counts(some, name, "early") == early
+    assert counts(some, name) > 20 and counts(some, name, "early") == early
     equal(counts(some, name, "wrong"), counts(some, name), wrong / early)
     row, truth = some.report().rows[0], wrong / counts(each, name, "decisions")
     assert row["error_lower"] <= truth <= row["error_upper"]
@@ -183,10 +183,10 @@ def of_place(state, data, n):
 def test_few_are_told_of_as_few():
     """Unless they were asked for: races that read little leave little room for audits."""
     model = sm.Model(of_place, {"y": located(100_000).data.y}, {"k": 0}, support={"k": 6})
-    trace = run(model, sm.Gibbs("k", RACE), 2_000)
+    trace = run(model, sm.Gibbs("k", RACE), 4_000)
     few, row = counts(trace, "k"), trace.report().rows[0]
     assert 0 < few < 10 and row["error_upper"] > row["delta"] and row["wrong"] == 0
-    told = f"only {few} of 4,000 decisions were audited, so nothing tells"
+    told = f"only {few} of 8,000 decisions were audited, so nothing tells"
     assert told in str(trace.report())
     asked = run(model, sm.Gibbs("k", RACE), 2_000, audit=0.001)
     assert 0 < counts(asked, "k") < 10 and "nothing tells" not in str(asked.report())
