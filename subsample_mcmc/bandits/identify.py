@@ -22,7 +22,7 @@ from subsample_mcmc.errors import helpful
 from subsample_mcmc.numerics.progress import Bar
 from subsample_mcmc.numerics.random import root_of
 from subsample_mcmc.numerics.records import as_record
-from subsample_mcmc.target.data import unmasked
+from subsample_mcmc.target.data import not_masked
 from subsample_mcmc.target.population import prepared, whole
 
 MOST_PULLS = 100_000_000  # of a run, unless told: equal means would never be told apart
@@ -132,7 +132,7 @@ class Game:
         if self.truth is None:
             return None
         found = self.truth(data) if callable(self.truth) else self.truth
-        means = np.asarray(unmasked(found, "truth"), dtype=float)
+        means = np.asarray(not_masked(found, "truth"), dtype=float)
         if means.shape != (self.arms,) or not np.isfinite(means).all():
             raise ValueError(
                 f"truth={found!r:.80}: give the mean of each of the {self.arms} arms, finite, or a "

@@ -37,7 +37,7 @@ from subsample_mcmc.numerics.pointers import pointer_to
 from subsample_mcmc.numerics.progress import Bar
 from subsample_mcmc.numerics.random import generator_of
 from subsample_mcmc.numerics.rows import row_kind
-from subsample_mcmc.target.data import datum_of, unmasked
+from subsample_mcmc.target.data import datum_of, not_masked
 from subsample_mcmc.target.lookups.bounds import check_population
 from subsample_mcmc.target.population import Population, Table, offsets_of, whole
 from subsample_mcmc.target.rewards import (
@@ -164,7 +164,7 @@ def choose(rewards, offsets=None, selector=None, seed=None) -> Choice:
         1
     """
     population = rewards if isinstance(rewards, Population) else Table(rewards)
-    given = np.zeros(population.arms) if offsets is None else unmasked(offsets, "offsets")
+    given = np.zeros(population.arms) if offsets is None else not_masked(offsets, "offsets")
     total = np.asarray(given, dtype=float)
     if total.shape != (population.arms,):
         raise ValueError(

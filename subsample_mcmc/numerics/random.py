@@ -30,10 +30,10 @@ def fill_normal(rng, out):
             i += 2
 
 
-def sequence_of(seed: Any) -> np.random.SeedSequence:
-    """Of None, an int, or several; refuses what is no seed."""
+def of_seed(make: Any, seed: Any) -> Any:
+    """What numpy makes of a seed; refuses what is none."""
     try:
-        return np.random.SeedSequence(seed)
+        return make(seed)
     except (TypeError, ValueError):
         raise TypeError(
             f"seed={seed!r:.60}: give a whole number, 0 or more, such as 1, several of them, a "
@@ -43,9 +43,7 @@ def sequence_of(seed: Any) -> np.random.SeedSequence:
 
 def generator_of(seed: Any) -> np.random.Generator:
     """numpy's own of a seed: a Generator is taken as it is."""
-    known = isinstance(seed, np.random.Generator | np.random.SeedSequence | np.random.BitGenerator)
-    known |= isinstance(seed, np.random.RandomState)
-    return np.random.default_rng(seed if known else sequence_of(seed))
+    return of_seed(np.random.default_rng, seed)
 
 
 def root_of(seed) -> tuple[int, tuple[int, ...]]:
@@ -53,7 +51,8 @@ def root_of(seed) -> tuple[int, tuple[int, ...]]:
     if isinstance(seed, np.random.Generator):
         words = seed.integers(2**32, size=4)
         return sum(int(w) << 32 * i for i, w in enumerate(words)), ()
-    root = seed if isinstance(seed, np.random.SeedSequence) else sequence_of(seed)
+    known = isinstance(seed, np.random.SeedSequence)
+    root = seed if known else of_seed(np.random.SeedSequence, seed)
     entropy = root.entropy
     if not isinstance(entropy, int | np.integer):  # a list of words, as SeedSequence takes it
         entropy = int.from_bytes(root.generate_state(4, np.uint32).tobytes(), "little")

@@ -31,7 +31,7 @@ from subsample_mcmc.target.data import (
     in_order,
     is_frame,
     names_of_columns,
-    unmasked,
+    not_masked,
 )
 from subsample_mcmc.target.elsewhere.resident import MARK, refuse_rows_elsewhere
 from subsample_mcmc.target.exact_sums import MASK
@@ -107,7 +107,7 @@ def predict(
         if np.array_equal(ends, column):  # else some are bounds of what was, not it itself
             observed = column
     if observed is not None:
-        observed = read_only(np.asarray(unmasked(observed, "observed")))
+        observed = read_only(np.asarray(not_masked(observed, "observed")))
         if observed.shape != (size,):
             raise ValueError(f"observed has shape {observed.shape}: {size} data are predicted.")
     kept = kept_draws(trace, draws)

@@ -102,8 +102,8 @@ def sample(
             warn_of_modes,
         )
 
-        in_all = chains * (int(warmup) + draws * thin)
-        kernel = default_kernel(model, promise, in_all, progress)
+        steps = chains * (int(warmup) + draws * thin)
+        kernel = default_kernel(model, promise, steps, progress)
         if start is None and kernel.starts_apart:
             start = kernel.in_turn()
             warn_of_modes(kernel.modes)

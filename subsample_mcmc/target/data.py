@@ -268,7 +268,7 @@ def in_order(name: str, matrix: Any, terms: list[str]) -> Any:
     return matrix[[matrix.columns[j] for j in order]] if is_frame(matrix) else matrix[:, order]
 
 
-def unmasked(
+def not_masked(
     value: Any, name: str, use: str = "fill it in, x.filled(...), or leave it out."
 ) -> Any:
     """What was given; refuses what is masked: numpy would read what stands below the mask."""
@@ -288,7 +288,7 @@ def as_array(value: Any, name: str, missing: str = "refuse") -> np.ndarray:
         return matrix_of(value, name, missing)
     if isinstance(value, np.ma.MaskedArray):
         use = "drop these rows in all arrays before, or fill them in, x.filled(...); NaN are read "
-        return np.asarray(unmasked(value, f"data {name}", f"{use}with missing='allow'."))
+        return np.asarray(not_masked(value, f"data {name}", f"{use}with missing='allow'."))
     if isinstance(value, np.ndarray) or not hasattr(value, "isna"):  # pandas alone has it
         found = np.asanyarray(value)
         return found if found.flags.aligned else found.copy()  # a field of packed records

@@ -15,10 +15,10 @@ from subsample_mcmc.target.data import (
     by_name,
     coarse,
     is_frame,
+    not_masked,
     refuse_elsewhere,
     refuse_nan,
     refuse_other_order,
-    unmasked,
 )
 from subsample_mcmc.target.user_functions import (
     must_not_capture,
@@ -270,7 +270,7 @@ def prior_of(log_prior, arms: int) -> np.ndarray:
     """log_prior as an array of one finite number or -inf per arm."""
     if log_prior is None:
         return np.zeros(arms)
-    prior = np.asarray(unmasked(log_prior, "log_prior"), dtype=float)
+    prior = np.asarray(not_masked(log_prior, "log_prior"), dtype=float)
     if prior.shape != (arms,):
         raise ValueError(
             f"log_prior has shape {prior.shape}: give one number for each of {arms} arms."

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from subsample_mcmc.target.axes import ROWS
-from subsample_mcmc.target.data import datum_of, unmasked
+from subsample_mcmc.target.data import datum_of, not_masked
 from subsample_mcmc.target.elsewhere.resident import refuse_rows_elsewhere
 from subsample_mcmc.target.lookups.bounds import check_model
 from subsample_mcmc.target.model import Model
@@ -48,7 +48,7 @@ def without(model: Model, rows: Any) -> Model:
 
 def kept_rows(rows: Any, size: int) -> np.ndarray:
     """Which rows remain: of row numbers, or of booleans that say which are left out."""
-    given = np.asarray(unmasked(rows, "rows"))
+    given = np.asarray(not_masked(rows, "rows"))
     if given.dtype == bool:
         if given.shape != (size,):
             raise ValueError(f"rows has shape {given.shape}: give {size} booleans, one a datum.")

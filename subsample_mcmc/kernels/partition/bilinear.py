@@ -22,6 +22,7 @@ from subsample_mcmc.kernels.partition.gibbs_partition import GibbsPartition
 from subsample_mcmc.kernels.partition.members import Blocks, blocks_of, keys_of
 from subsample_mcmc.kernels.partition.pair_scores import random_pairs, scores_of
 from subsample_mcmc.numerics.pointers import pointer_to
+from subsample_mcmc.numerics.random import generator_of
 from subsample_mcmc.target.layout import Run
 from subsample_mcmc.target.model import Model
 
@@ -214,7 +215,7 @@ class Bilinear:
                 raise ValueError(f"categories[{name!r}]: give a pair (codes, kind).")
         model = Model(None, data, {"y": np.zeros(1)}, missing="allow")  # scores are looked at
         blocks = blocks_of(keys_of(candidates, model))
-        rng = np.random.default_rng(seed)
+        rng = generator_of(seed)
         one, other = random_pairs(blocks, pairs, rng)
         size = len(blocks.order)
         codes_by = {name: codes_of(name, *given) for name, given in categories.items()}

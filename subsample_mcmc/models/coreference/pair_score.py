@@ -23,6 +23,7 @@ from subsample_mcmc.models.coreference.mentions import (
     MIDDLE,
     Mentions,
 )
+from subsample_mcmc.numerics.random import generator_of
 from subsample_mcmc.runs.sample import sample
 from subsample_mcmc.target.model import Model
 from subsample_mcmc.target.population import prepared, read_only, whole
@@ -336,7 +337,7 @@ def labelled_pairs(mentions: Mentions, pairs: int, seed: int) -> tuple[np.ndarra
     if total == 0:
         raise ValueError("no block has two labelled mentions: there are no pairs.")
     if total > pairs:
-        chosen = np.sort(np.random.default_rng(seed).choice(total, pairs, replace=False))
+        chosen = np.sort(generator_of(seed).choice(total, pairs, replace=False))
     else:
         chosen = np.arange(total)
     block = np.searchsorted(ends, chosen, side="right")

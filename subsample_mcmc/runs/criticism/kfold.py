@@ -17,7 +17,7 @@ from subsample_mcmc.runs.criticism.sampling import variance
 from subsample_mcmc.runs.sample import sample
 from subsample_mcmc.runs.trace import Trace
 from subsample_mcmc.target.axes import ROWS, shown
-from subsample_mcmc.target.data import datum_of, unmasked
+from subsample_mcmc.target.data import datum_of, not_masked
 from subsample_mcmc.target.model import Model, must_be_model
 from subsample_mcmc.target.population import whole
 
@@ -215,7 +215,7 @@ def folds_of(given: Any, units: np.ndarray, rng: np.random.Generator) -> np.ndar
     """The fold of each datum: groups in random order, each into the smallest fold so far."""
     size = len(units)
     if np.ndim(given):
-        fold = np.asarray(unmasked(given, "folds"))
+        fold = np.asarray(not_masked(given, "folds"))
         if fold.shape != (size,) or fold.dtype.kind not in "iu":
             told = f"shape {fold.shape}" if fold.shape != (size,) else f"numbers of {fold.dtype}"
             raise ValueError(f"folds has {told}: give {size} whole numbers, or a few.")

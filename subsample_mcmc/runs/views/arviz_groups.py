@@ -9,7 +9,7 @@ from subsample_mcmc.runs.store.netcdf import attributes
 from subsample_mcmc.runs.store.thinned import thinned_in
 from subsample_mcmc.runs.views.log_likelihoods import LogLikelihoods, check, kept_draws, lazily
 from subsample_mcmc.target.axes import ROWS, Axes, in_nanoseconds
-from subsample_mcmc.target.data import unmasked
+from subsample_mcmc.target.data import not_masked
 from subsample_mcmc.target.elsewhere.resident import refuse_rows_elsewhere
 from subsample_mcmc.target.layout import DECISIONS
 from subsample_mcmc.target.population import whole
@@ -163,7 +163,7 @@ def as_dict(observed: Any) -> dict[str, np.ndarray]:
         )
     return {
         name: np.asarray(
-            unmasked(values, f"observed {name}", "give NaN instead, x.filled(np.nan).")
+            not_masked(values, f"observed {name}", "give NaN instead, x.filled(np.nan).")
         )
         for name, values in observed.items()
     }

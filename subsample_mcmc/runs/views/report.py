@@ -103,16 +103,17 @@ class Report:
             text = f"{draws} draws per chain: {wanted} Take more draws."
             found.append(Finding(POOR_ESTIMATES, text))
         deciders = [kernel for kernel in kernels if not kernel.get("block")]
+        audit = meta.get("audit", 0.0)  # None: nobody asked for any
         for kernel in kernels:
             stats = trace.stats.get(kernel["label"]) or KernelStats({}, (), 0)
             if kernel not in deciders:  # it tilts that block's prior, moves nothing: no column
                 self.notes += tilt_notes(kernel, stats)
                 continue
             known = [self.blocks[name] for name in kernel["writes"] if name in self.blocks]
-            unasked, worst = meta.get("audit", 0.0) is None, worst_of(known, chains)
-            row = measure(kernel, stats, worst, chains * draws, seconds, unasked)
+            worst = worst_of(known, chains)
+            row = measure(kernel, stats, worst, chains * draws, seconds, audit is None)
             self.rows.append(row)
-            named = kernel_warnings(row, kernel, meta.get("audit") or 0.0)
+            named = kernel_warnings(row, kernel, audit or 0.0)
             found += [Finding(rank, f"{row['kernel']}: {text}") for rank, text in named]
             self.notes += [f"{row['kernel']}: {text}" for text in kernel_notes(row)]
             if row["guarantee"] == "none" and not row["promise"]:

@@ -45,13 +45,14 @@ def same(one, other):
         np.testing.assert_array_equal(one.draws[name], other.draws[name])
 
 
-def test_chains_in_turns_share_every_pass(models):
-    """In one thread all chains stand aside before a pass: four take about as many as one."""
+def test_chains_in_turns_share_every_pass(models, monkeypatch):
+    """In one thread all chains stand aside before a pass: four take as many as one."""
+    for name in ("FETCH_SECONDS", "TURN_SECONDS"):  # none stops for the clock of a busy machine
+        monkeypatch.setattr(parallel, name, 60.0)
     near, far = models
     alone = sm.sample(far, steps(), **options(1, 1))
     four = sm.sample(far, steps(), **options(4, 1))
-    # Of 3 + 12 steps; a chain that a busy machine stops in between makes one more now and then.
-    assert alone.fetched[1] >= 15 and 15 <= four.fetched[1] < 1.5 * alone.fetched[1]
+    assert alone.fetched[1] == four.fetched[1] >= 15  # of 3 + 12 steps
     same(sm.sample(near, steps(), **options(4, 1)), four)
 
 
