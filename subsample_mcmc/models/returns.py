@@ -20,8 +20,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from subsample_mcmc.target.data import as_array, refuse_other_order
+from subsample_mcmc.target.data import as_array
 from subsample_mcmc.target.population import numeric, read_only
+from subsample_mcmc.target.row_labels import refuse_other_order
 
 __all__ = ["Returns", "Standardised", "log_returns", "read_bars", "standardised"]
 

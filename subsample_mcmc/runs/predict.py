@@ -39,6 +39,7 @@ from subsample_mcmc.target.lookups.checked import blamed, told
 from subsample_mcmc.target.lookups.guards import guarded_data, guarded_function, guarded_state
 from subsample_mcmc.target.model import Model, must_be_model
 from subsample_mcmc.target.population import common_length, prepared, read_only, whole
+from subsample_mcmc.target.row_labels import refuse_other_rows, row_labels_of
 from subsample_mcmc.target.user_functions import called_with, number
 
 LIMIT = 2_000_000_000  # bytes of predicted data that are kept at most
@@ -107,6 +108,9 @@ def predict(
         if np.array_equal(ends, column):  # else some are bounds of what was, not it itself
             observed = column
     if observed is not None:
+        refuse_other_rows(
+            "observed", observed, model.row_labels if data is None else labels_of_new(data, size)
+        )
         observed = read_only(np.asarray(not_masked(observed, "observed")))
         if observed.shape != (size,):
             raise ValueError(f"observed has shape {observed.shape}: {size} data are predicted.")
@@ -117,6 +121,12 @@ def predict(
     with quietly(progress):
         values = maker.all_of(trace, kept, asked, cores)
     return Predictions(trace, kept, values, name, observed, asked, data is not None)
+
+
+def labels_of_new(data: Any, size: int) -> Any:
+    """What the rows of other data are called, if pandas or xarray know."""
+    columns = {"data": data} if is_frame(data) else by_name(data)
+    return row_labels_of(columns._asdict() if hasattr(columns, "_asdict") else columns, size)
 
 
 def new_data(model: Model, data: Any) -> tuple[Any, int]:
@@ -159,16 +169,16 @@ def new_data(model: Model, data: Any) -> tuple[Any, int]:
     made: Any = prepared(fields, model.missing)  # missing values as the model has them
     by_row = {n: v for n, v in made._asdict().items() if n not in model.tables and np.ndim(v)}
     if not by_row:
-        columns = (n for n in known if n not in model.tables and np.ndim(getattr(model.data, n)))
+        needed = (n for n in known if n not in model.tables and np.ndim(getattr(model.data, n)))
         raise ValueError(
             f"data has {', '.join(made._fields)}, and nothing that is given by row: give at least "
-            f"one of {', '.join(columns)}, which says how many rows are predicted."
+            f"one of {', '.join(needed)}, which says how many rows are predicted."
         )
     size = common_length(record(*by_row)(*by_row.values()))
-    filled = {}
+    filled, columns = {}, made._asdict()  # tuples themselves have a method `count`
     for name, before in zip(model.data._fields, model.data, strict=True):
-        if hasattr(made, name):
-            filled[name] = getattr(made, name)
+        if name in columns:
+            filled[name] = columns[name]
             if np.ndim(filled[name]) != np.ndim(before):
                 raise ValueError(
                     f"data {name} has {np.ndim(filled[name])} axes, and {np.ndim(before)} in the "

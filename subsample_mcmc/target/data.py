@@ -2,17 +2,15 @@
 
 Whatever has `.columns` and `.to_numpy` counts as a data frame, of pandas or polars; Tables of
 pyarrow, Datasets of xarray and structured arrays are dicts of their columns. Whatever has `.isna`
-is a column of pandas; numpy itself reads columns of other libraries. Rows are taken by position: an
-index is only asked whether it is that of the others. A column that is a contiguous array of numbers
-is not copied. Missing values (NaN, None, NaT, nulls, masks) are refused where data come in, and so
-are infinite ones: a compiled function would add them up.
+is a column of pandas; numpy itself reads columns of other libraries. Rows are taken by position; of
+indices see row_labels.py. A column that is a contiguous array of numbers is not copied. Missing
+values (NaN, None, NaT, nulls, masks) are refused where data come in, and so are infinite ones: a
+compiled function would add them up.
 """
 
 from typing import Any
 
 import numpy as np
-
-from subsample_mcmc.errors import warn
 
 COARSE = 0.01  # of a standard deviation: a float32 that steps by more blurs sums of differences
 LOOKED = 1024  # numbers of a column that tell how coarse it is
@@ -22,39 +20,6 @@ COLUMNS = 64  # of a matrix that are looked at
 SHOWN = 4  # columns of a datum in a message
 PIECE = 1 << 18  # numbers that are looked at together: they stay in the cache
 MISSING = ("refuse", "infinite", "allow")  # what to do with missing values, and infinite ones
-
-
-def refuse_other_order(given: dict[str, Any]) -> None:
-    """Refuse columns of pandas or xarray that have each other's rows in another order.
-
-    Rows are taken by position: what their indices say is seen by nobody else.
-    """
-    known: dict[int, tuple[str, Any]] = {}  # by length: tables may be shorter
-    for name, value in given.items():
-        index: Any = index_of(value)
-        if not hasattr(index, "equals") or not hasattr(index, "sort_values"):
-            continue
-        other, labels = known.setdefault(len(index), (name, index))
-        if not index.equals(labels):
-            k = int(np.argmax(np.asarray(index != labels)))
-            told = (
-                f"data {name} has other row labels than {other}: in row {k} {index[k]!r}, where "
-                f"{other} has {labels[k]!r}. Rows are taken by position"
-            )
-            if index.is_unique and len(index.difference(labels, sort=False)) == 0:
-                raise ValueError(
-                    f"{told}, and these are the same rows in another order: align them before, "
-                    f"{name}.loc[{other}.index] of pandas, or give arrays, {name}.to_numpy(), if "
-                    "labels say nothing."
-                )
-            warn(f"{told}: give arrays, {name}.to_numpy(), if that is right.")
-
-
-def index_of(value: Any) -> Any:
-    """The labels of rows that pandas and xarray know; None: none are known."""
-    if hasattr(value, "dims") and hasattr(value, "indexes"):  # an array of xarray
-        return value.indexes.get(value.dims[0]) if value.dims else None
-    return getattr(value, "index", None)
 
 
 def is_frame(data: Any) -> bool:

@@ -26,6 +26,7 @@ from subsample_mcmc.target.population import (
     tables_of,
 )
 from subsample_mcmc.target.predictors import Predictors
+from subsample_mcmc.target.row_labels import refuse_other_order, row_labels_of
 from subsample_mcmc.target.sources.checksums import array_hash, checksum
 from subsample_mcmc.target.sources.found import source_of
 from subsample_mcmc.target.user_functions import (
@@ -54,7 +55,9 @@ class Model:
         or a data frame (pandas, polars), a Table (pyarrow), a Dataset (xarray), a structured array.
         Or rows that are elsewhere, and are read in parts: sm.parquet("rows/*.parquet"), collections
         of dask, Datasets of ray, arrays of zarr and h5py. log_likelihood then reads its row alone.
-        Read by field, data.y[n]. Not copied. Give a matrix as one array per
+        Read by field, data.y[n]. Rows are taken by position: columns of pandas or xarray, and what
+        is given by row later (folds, what was observed), may not have them in another order.
+        Not copied. Give a matrix as one array per
         column: data.x1[n] compiles to vector instructions, data.x[n, 1] does not (6 times slower).
     state: dict of named blocks with initial values, read as state.mu[0]: integers are discrete,
         floats continuous; a number becomes an array of length 1. A look-up beyond a block or a
@@ -112,11 +115,15 @@ class Model:
                 f"data={type(data).__name__}: give a dict or NamedTuple of arrays, such as "
                 '{"y": y}, or a data frame, so that log_likelihood can read data.y[n].'
             )
+        named = data._asdict() if hasattr(data, "_asdict") else data
+        refuse_other_order(named)  # of categories, too, which become codes
         data, self.categories = coded(data, touches)
         self.columns = columns_of(data)  # of matrices that were data frames
         by_row = prepared(data, missing)
         count = first_length if log_likelihood is None else common_length
         self.size = count(by_row)
+        # What pandas or xarray call the rows; None where nobody does, or in another process.
+        self.row_labels = row_labels_of(named, self.size)
         kept = tables_of(tables, by_row, missing)
         self.data, self.tables = joined(by_row, kept), tuple(kept)
         self.predictors = log_likelihood if isinstance(log_likelihood, Predictors) else None
@@ -252,7 +259,7 @@ class Model:
             looked at in four states: functions that use its number n, or its neighbours, are
             refused. Rows side by side are not copied.
         """
-        from subsample_mcmc.target.subset import without
+        from subsample_mcmc.target.reuse.subset import without
 
         return without(self, rows)
 

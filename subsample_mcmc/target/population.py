@@ -18,8 +18,8 @@ from subsample_mcmc.target.data import (
     not_masked,
     refuse_elsewhere,
     refuse_nan,
-    refuse_other_order,
 )
+from subsample_mcmc.target.row_labels import refuse_other_order
 from subsample_mcmc.target.user_functions import (
     must_not_capture,
     must_read_datum,

@@ -491,6 +491,18 @@ def test_draws_of_tilted_chains_are_told_of():
     assert trace.summary().index.names == ["chain", None]  # a law of its own for each
 
 
+@pytest.mark.parametrize("column", ["count", "index"])
+def test_a_column_may_be_named_as_methods_of_tuples_are(column):
+    model = sm.Model(
+        lambda state, data, n: -0.5 * (data.x[n] - state.mu[0]) ** 2,
+        {"x": np.linspace(0.0, 1.0, 50), column: np.arange(50)},
+        {"mu": 0.0}, simulate=lambda rng, state, data, n: state.mu[0] + data.x[n],
+    )  # fmt: skip
+    trace = sm.sample(model, sm.Slice("mu"), 20, 20, chains=1, seed=1, progress=False)
+    said = sm.predict(model, trace, data={"x": np.zeros(3)}, seed=1, progress=False)
+    assert np.allclose(said.values[""], trace["mu"].to_numpy()[:, :, None])
+
+
 def test_tables_are_those_of_the_model():
     """What stands beside the rows is not looked for in other data."""
     data = {"y": np.zeros(6), "shop": np.array([0, 1, 2, 0, 1, 2])}

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from subsample_mcmc.target.data import refuse_other_order
+from subsample_mcmc.target.row_labels import refuse_other_order
 
 
 class Agreement(NamedTuple):

@@ -8,8 +8,9 @@ import numpy as np
 
 from subsample_mcmc.errors import warn
 from subsample_mcmc.models.glm.formulas import by_formula, warn_of_unseen
-from subsample_mcmc.target.data import as_array, is_frame, names_of_columns, refuse_other_order
+from subsample_mcmc.target.data import as_array, is_frame, names_of_columns
 from subsample_mcmc.target.population import numeric, whole
+from subsample_mcmc.target.row_labels import refuse_other_order
 from subsample_mcmc.target.user_functions import TRIED, noted
 
 PIECE = 1 << 16  # numbers that are looked at together: what is made of them stays in the cache

@@ -16,6 +16,7 @@ from subsample_mcmc.target.data import is_collection
 from subsample_mcmc.target.elsewhere.rows import some_rows
 from subsample_mcmc.target.model import move_elsewhere
 from subsample_mcmc.target.reuse.append import parts_of
+from subsample_mcmc.target.row_labels import row_labels_of
 from subsample_mcmc.target.sources.checksums import array_hash
 from subsample_mcmc.target.sources.found import source_of
 from subsample_mcmc.target.sources.parts import Parcel, PassRoom, SourceColumn, common_rows
@@ -102,6 +103,7 @@ def by_parts(family: Any) -> Any:
         if found is None:
             model = family(*given, **named)
             model.more = further_rows(made, model, signature, given, named)
+            model.row_labels = row_labels_of(signature.bind(*given, **named).arguments, model.size)
             return model
         source, terms, by_row, others = found
         return regression(made, source, terms, by_row, others)

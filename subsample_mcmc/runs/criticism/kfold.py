@@ -20,6 +20,7 @@ from subsample_mcmc.target.axes import ROWS, shown
 from subsample_mcmc.target.data import datum_of, not_masked
 from subsample_mcmc.target.model import Model, must_be_model
 from subsample_mcmc.target.population import whole
+from subsample_mcmc.target.row_labels import refuse_other_rows
 
 APART = 1.05  # R-hat of a fold beyond which its chains disagree
 
@@ -134,6 +135,7 @@ def kfold(
 
     cores = whole(os.cpu_count() or 1 if cores is None else cores, "cores", "how many, at least 1")
     units = units_of(model, by)
+    refuse_other_rows("folds", folds, model.row_labels)
     fold = folds_of(folds, units, np.random.default_rng(stream(0)))
     count = int(fold.max()) + 1
     found, rhat = np.empty(model.size), []

@@ -13,6 +13,7 @@ from subsample_mcmc.target.data import not_masked
 from subsample_mcmc.target.elsewhere.resident import refuse_rows_elsewhere
 from subsample_mcmc.target.layout import DECISIONS
 from subsample_mcmc.target.population import whole
+from subsample_mcmc.target.row_labels import refuse_other_rows
 
 
 def to_arviz(trace: Any, observed: Any, log_likelihood: Any, thin: int, progress: Any) -> Any:
@@ -20,7 +21,8 @@ def to_arviz(trace: Any, observed: Any, log_likelihood: Any, thin: int, progress
     import xarray
 
     thin = whole(thin, "thin", "1 for every draw, k for every k-th")
-    observed = {} if observed is None else as_dict(observed)
+    row_labels = getattr(log_likelihood, "row_labels", None)
+    observed = {} if observed is None else as_dict(observed, row_labels)
     kept = slice(0, trace.shape[1], thin)
     attrs = attributes(trace.meta, trace.seconds)
     labels = trace.axes.coords
@@ -152,8 +154,8 @@ def thinned_dataset(trace: Any, names: list[str], thin: int = 1) -> Any:
 
 
 # ----------------------------------------------------------------------------------- names
-def as_dict(observed: Any) -> dict[str, np.ndarray]:
-    """Data as arrays by name, from a dict or a named tuple."""
+def as_dict(observed: Any, row_labels: Any) -> dict[str, np.ndarray]:
+    """Data as arrays by name, from a dict or a named tuple; row_labels: of the model, if known."""
     if hasattr(observed, "_asdict"):
         observed = observed._asdict()
     if not isinstance(observed, Mapping):
@@ -161,6 +163,8 @@ def as_dict(observed: Any) -> dict[str, np.ndarray]:
             f"observed={observed!r:.60} is a {type(observed).__name__}; it must be a dict of "
             "arrays, like the data given to sm.Model: observed={'y': y}."
         )
+    for name, values in observed.items():
+        refuse_other_rows(f"observed {name}", values, row_labels)
     return {
         name: np.asarray(
             not_masked(values, f"observed {name}", "give NaN instead, x.filled(np.nan).")

@@ -22,7 +22,7 @@ from subsample_mcmc.target.lookups.bounds import at_state, first_row_beyond, sus
 from subsample_mcmc.target.population import read_only
 from subsample_mcmc.target.reuse.nodes import WholeNodes
 from subsample_mcmc.target.reuse.remembered import found_before, keep_found, key_of
-from subsample_mcmc.target.subset import without
+from subsample_mcmc.target.reuse.subset import without
 
 PARTS, ROWS = 16, 64  # rows that a model is tried on: so many of so many parts
 FEW = 2  # rows that travel with the functions of a model
@@ -70,7 +70,7 @@ class RowsElsewhere:
         check_alone(self.near, self.source.size)
         if self.near.size > 1:
             without(self.near, [0])  # refuses functions that read a neighbour
-        model.elsewhere, model.size = self, self.source.size
+        model.elsewhere, model.size, model.row_labels = self, self.source.size, None
         model.data = self.data(model)
         if any(v.touches is not None for v in model.variables.values()):
             raise ValueError(
@@ -214,7 +214,7 @@ def with_rows(model: Any, columns: dict[str, np.ndarray]) -> Any:
     vars(made).update(vars(model))
     made.prepared, made.looked_up = WeakKeyDictionary(), set()
     made.noticed = made.hashed = made.elsewhere = made.remembered = made.grown = None
-    made.numbers = None
+    made.numbers = made.row_labels = None
     for name in ("large", "chunks"):  # of these rows
         vars(made).pop(name, None)
     if columns:

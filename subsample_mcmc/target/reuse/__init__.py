@@ -1,1 +1,1 @@
-"""What was learnt of a model's rows, used again: elsewhere, and with more rows."""
+"""What was learnt of a model's rows, used again: elsewhere, with more rows, or without some."""

@@ -10,11 +10,11 @@ from subsample_mcmc.target.data import by_name, in_order
 from subsample_mcmc.target.elsewhere.rows import RowsElsewhere, some_rows, with_rows
 from subsample_mcmc.target.model import Model
 from subsample_mcmc.target.population import prepared
+from subsample_mcmc.target.reuse.subset import compare, of_lists, refuse_kinds
 from subsample_mcmc.target.sources.found import source_of
 from subsample_mcmc.target.sources.joined import JoinedSource
 from subsample_mcmc.target.sources.local import LocalSource
 from subsample_mcmc.target.sources.source import Source
-from subsample_mcmc.target.subset import compare, of_lists, refuse_kinds
 
 
 class Grown(NamedTuple):

@@ -143,7 +143,7 @@ def test_what_the_refusal_advises_is_taken():
 
 
 def test_a_neighbour_is_seen_among_millions(monkeypatch):
-    monkeypatch.setattr("subsample_mcmc.target.subset.MOST", 10)
+    monkeypatch.setattr("subsample_mcmc.target.reuse.subset.MOST", 10)
     y = np.random.default_rng(1).normal(size=5_000)
     given = sm.Model(of_neighbour, {"y": y}, {"mu": 0.0, "b": 0.0})
     with pytest.raises(ValueError, match=r"datum 1235 .*and it is datum 1234"):

@@ -1,0 +1,170 @@
+"""What is given by row later than the data, in another order of its rows, is refused."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import subsample_mcmc as sm
+from subsample_mcmc.target.row_labels import row_labels_of
+
+N = 60
+ORDERED = pd.DataFrame(
+    {
+        "y": np.random.default_rng(1).normal(size=N),
+        "a": np.random.default_rng(2).normal(size=N),
+        "count": np.random.default_rng(3).poisson(2.0, N),
+    }
+)
+LABELS = {
+    "numbers": ORDERED.index,
+    "names": pd.Index([f"site {i}" for i in range(N)]),
+    "times": pd.date_range("2020-01-01", periods=N),
+    "pairs": pd.MultiIndex.from_arrays([np.arange(N) // 3, np.arange(N) % 3]),
+}
+
+
+def log_likelihood(state, data, n):
+    return -0.5 * (data.y[n] - state.mu[0] * data.a[n]) ** 2
+
+
+def simulate(rng, state, data, n):
+    return state.mu[0] * data.a[n] + rng.normal()
+
+
+def shuffled(frame):
+    return frame.sample(frac=1.0, random_state=0)
+
+
+def model_of(frame):
+    return sm.Model(log_likelihood, frame, {"mu": 0.0}, simulate=simulate)
+
+
+@pytest.fixture(scope="module")
+def trace():
+    return sm.sample(
+        model_of(shuffled(ORDERED)), sm.Metropolis("mu"), draws=10, warmup=10, chains=1, seed=1,
+        progress=False,
+    )  # fmt: skip
+
+
+def by_row(model, trace):
+    """Everything that takes a value for each row of a model later than its data, by name."""
+    kernel = sm.Metropolis("mu")
+    return {
+        "without": lambda y: model.without(y > 0.0).data.y,
+        "log_likelihood": lambda y: trace.log_likelihood(model, rows=y > 0.0).obs.to_numpy(),
+        "predict": lambda y: sm.predict(model, trace, observed=y, seed=1, progress=False).observed,
+        "to_arviz": lambda y: np.asarray(
+            trace.to_arviz(observed={"y": y}, log_likelihood=model)["observed_data"]["y"]
+        ),
+        "kfold": lambda y: sm.kfold(
+            model, kernel, folds=(y > 0.0).astype(int), draws=10, warmup=10, chains=2, seed=1,
+            progress=False,
+        ).fold,
+    }  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:chains of")
+@pytest.mark.parametrize("call", ["without", "log_likelihood", "predict", "to_arviz", "kfold"])
+def test_rows_in_another_order_are_refused(trace, call):
+    frame = shuffled(ORDERED)
+    run = by_row(model_of(frame), trace)[call]
+    with pytest.raises(ValueError, match="the same rows in another order: align them before"):
+        run(ORDERED.y)
+    aligned, of_arrays = run(ORDERED.y.loc[frame.index]), run(frame.y.to_numpy())
+    assert np.array_equal(aligned, of_arrays)
+    with pytest.warns(UserWarning, match="has other row labels than the data: in row 0 100"):
+        assert np.array_equal(run(frame.y.set_axis(range(100, 100 + N))), of_arrays)
+
+
+@pytest.mark.parametrize("kind", LABELS)
+def test_labels_of_any_kind_tell_an_order(kind):
+    frame = ORDERED.set_axis(LABELS[kind])
+    model = model_of(shuffled(frame))
+    assert model.row_labels.equals(shuffled(frame).index)
+    with pytest.raises(ValueError, match="another order"):
+        model.without(frame.y > 0.0)
+    assert model.without(shuffled(frame).y > 0.0).data.y.max() <= 0.0
+
+
+def test_of_arrays_no_order_is_known():
+    model = model_of({"y": ORDERED.y.to_numpy(), "a": ORDERED.a.to_numpy()})
+    assert model.row_labels is None
+    assert model.without(shuffled(ORDERED).y > 0.0).size == (ORDERED.y <= 0.0).sum()
+
+
+def test_rows_that_remain_keep_their_labels():
+    frame = shuffled(ORDERED)
+    rest = model_of(frame).without(np.arange(5))
+    with pytest.raises(ValueError, match="another order"):
+        rest.without(ORDERED.y.drop(frame.index[:5]) > 0.0)
+    assert rest.without(frame.y[5:] > 0.0).data.y.max() <= 0.0
+
+
+@pytest.mark.parametrize("kind", LABELS)
+def test_labels_are_no_numbers_of_rows(kind, trace):
+    frame = ORDERED.set_axis(LABELS[kind])
+    model = model_of(shuffled(frame))
+    some = shuffled(frame).index[:3]
+    for call in (model.without, lambda rows: trace.log_likelihood(model, rows=rows)):
+        with pytest.raises(TypeError, match=r"rows are taken by position, 0 to 59: give frame\."):
+            call(some)
+    places = shuffled(frame).index.get_indexer(some)
+    assert np.array_equal(model.without(places).data.y, shuffled(frame).y.to_numpy()[3:])
+    in_place = model_of(frame.reset_index(drop=True))  # labels are the numbers of the rows
+    assert in_place.without(pd.Index([0, 1])).size == N - 2
+
+
+def test_new_data_of_predictions_have_their_own_order(trace):
+    model = model_of(shuffled(ORDERED))
+    for new in (ORDERED, {"a": ORDERED.a}):
+        said = sm.predict(model, trace, data=new, observed=ORDERED.y, seed=1, progress=False)
+        assert np.array_equal(said.observed, ORDERED.y)
+        with pytest.raises(ValueError, match="another order"):
+            sm.predict(model, trace, data=new, observed=shuffled(ORDERED).y, progress=False)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda frame: sm.models.glm.poisson(frame[["a"]], frame["count"]),
+        lambda frame: sm.models.glm.poisson(frame[["a"]].to_numpy(), frame["count"]),
+        lambda frame: sm.models.glm.gaussian(frame[["a"]], frame.y, sigma=1.0),
+        lambda frame: sm.models.glm.poisson(
+            frame[["a"]].to_numpy(), frame["count"].to_numpy(), weights=frame["count"] + 1.0
+        ),
+    ],
+)
+def test_of_ready_models(make):
+    model = make(shuffled(ORDERED))
+    with pytest.raises(ValueError, match="another order"):
+        model.without(ORDERED.y > 0.0)
+    assert model.without(shuffled(ORDERED).y > 0.0).size == (ORDERED.y <= 0.0).sum()
+
+
+def test_of_a_formula():
+    pytest.importorskip("formulaic")
+    model = sm.models.glm.poisson("count ~ a", shuffled(ORDERED))
+    with pytest.raises(ValueError, match="another order"):
+        model.without(ORDERED.y > 0.0)
+
+
+def test_categories_in_another_order_are_refused():
+    group = pd.Series(np.where(ORDERED.y > 0.0, "high", "low")).astype("category")
+    data = {"y": shuffled(ORDERED).y, "group": group}
+    state, touches = {"a": np.zeros(2)}, {"a": "group"}
+
+    def of_group(state, data, n):
+        return -0.5 * (data.y[n] - state.a[data.group[n]]) ** 2
+
+    with pytest.raises(ValueError, match="data group has other row labels than y"):
+        sm.Model(of_group, data, state, touches=touches)
+    model = sm.Model(of_group, data | {"group": shuffled(group)}, state, touches=touches)
+    assert np.array_equal(model.data.group == 0, model.data.y > 0.0)
+
+
+def test_labels_of_an_array_of_xarray():
+    xarray = pytest.importorskip("xarray")
+    array = xarray.DataArray(np.arange(3.0), dims="t", coords={"t": [2, 0, 1]})
+    assert row_labels_of({"scale": 1.0, "x": np.zeros(3), "y": array}, 3).tolist() == [2, 0, 1]
+    assert row_labels_of({"y": array}, 4) is None
