@@ -55,6 +55,7 @@ from subsample_mcmc.bandits.selectors.bayesgap import BayesGap
 from subsample_mcmc.bandits.selectors.halving import SequentialHalving
 from subsample_mcmc.bandits.selectors.lilucb import LilUCB
 from subsample_mcmc.bandits.selectors.lingape import LinGapE
+from subsample_mcmc.calls import helpful as _helpful
 from subsample_mcmc.decisions import rules as rules
 from subsample_mcmc.decisions.choose import Choice, Draws, choose, draw
 from subsample_mcmc.decisions.exact import Exact
@@ -72,7 +73,6 @@ from subsample_mcmc.errors import (
     SpreadError,
     StoreError,
 )
-from subsample_mcmc.errors import helpful as _helpful
 from subsample_mcmc.kernels.compose import cycle, mixture, repeat, when
 from subsample_mcmc.kernels.custom import kernel
 from subsample_mcmc.kernels.gibbs import Gibbs

@@ -20,7 +20,7 @@ PACKAGE = ROOT / "subsample_mcmc"
 # Rooms, each of which may import itself and those before it; the modules at the root that all may
 # import come first. What a room is for stands in its __init__.
 ROOMS = (
-    "errors", "style",
+    "errors", "style", "calls",
     "numerics", "target", "decisions", "approx", "kernels", "runs",
     "bandits", "extend", "models", "pymc", "cli",
     "__main__",

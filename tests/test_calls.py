@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
-from subsample_mcmc import errors
+from subsample_mcmc import calls
 
 Y = np.random.default_rng(1).normal(0.5, 1.0, 300)
 
@@ -107,7 +107,7 @@ def test_signatures_docstrings_and_pickles_stay():
     for made in (sm.sample, sm.laplace, sm.Metropolis, sm.models.glm.logistic):
         assert pickle.loads(pickle.dumps(made)) is made
     assert pickle.loads(pickle.dumps(WALK)).block == "mu"
-    assert errors.helpful(sm.Metropolis).__init__ is sm.Metropolis.__init__  # once
+    assert calls.helpful(sm.Metropolis).__init__ is sm.Metropolis.__init__  # once
 
 
 def test_warnings_point_at_the_users_line():

@@ -18,7 +18,7 @@ from subsample_mcmc.bandits.prior_seen import off_prior, warn_of_prior
 from subsample_mcmc.bandits.pull import Pull
 from subsample_mcmc.bandits.scale import Spread, kept_promise, spread_of, stated, together
 from subsample_mcmc.bandits.strategy import ENDINGS, INTERRUPTED, Strategy
-from subsample_mcmc.errors import helpful
+from subsample_mcmc.calls import helpful
 from subsample_mcmc.numerics.progress import Bar
 from subsample_mcmc.numerics.random import root_of
 from subsample_mcmc.numerics.records import as_record

@@ -70,6 +70,16 @@ def counting(tell: Any) -> Any:
 
 
 # ---------------------------------------------------------------------------------------- the loop
+class Chances(NamedTuple):
+    """Where a strategy's random numbers come from, by its address.
+
+    Handed over as it is, a Generator is taken apart at every call by functions of Python's, and an
+    interrupt meanwhile (Ctrl-C) ends the process, or is lost.
+    """
+
+    rng: np.random.Generator
+
+
 @memoised
 def loop_over(steps: Steps) -> Any:
     """The compiled loop up to `until` pulls, or some more: why it came back."""
@@ -96,7 +106,7 @@ def loop_over(steps: Steps) -> Any:
         now = state.now[0]
         while now.total < until or (now.count <= 0 and now.total >= most):
             if now.count <= 0:
-                arm = ask(params, state, choices)
+                arm = ask(params, state, choices.rng)
                 if arm < 0:
                     return DONE if arm == STOP else ASKS_HELP
                 now.arm = arm
@@ -116,8 +126,8 @@ def asked(steps: Steps) -> tuple[Any, Any, Any]:
     ask, answer, count_and_tell = steps.ask, steps.answer, counting(steps.tell)
 
     @jit
-    def ask_one(params, state, rng):
-        return ask(params, state, rng)
+    def ask_one(params, state, choices):
+        return ask(params, state, choices.rng)
 
     @jit
     def tell_one(params, state, log, reward):
@@ -153,6 +163,7 @@ class Player:
         self.more = no_rewards(arms)  # of pulls after the end, that show how wide rewards are
         # The same for compiled code.
         self.pointers = pointer_to((self.params, self.state, self.log))
+        self.chances = pointer_to(Chances(self.choices))
         if arms == 1:  # no strategy need think of it
             self.state.now[0].ended = ALONE
 
@@ -168,7 +179,7 @@ class Player:
             return int(now.arm)
         if now.count <= 0:  # at `most` pulls, too: it may have enough
             while not now.ended:
-                arm = asked(self.steps)[0](*self.pointers[:2], self.choices)
+                arm = asked(self.steps)[0](*self.pointers[:2], self.chances)
                 if arm == HELP:
                     self.strategy.help(self.params, self.state)
                 elif arm >= 0:
@@ -227,7 +238,7 @@ class Player:
         while how == ASKS_HELP:
             try:
                 how = loop(
-                    params, state, self.source, self.choices, log, min(until, self.most), self.most,
+                    params, state, self.source, self.chances, log, min(until, self.most), self.most,
                 )  # fmt: skip
             except IndexError:  # of a user's pull, whose look-ups are checked
                 pull.blame(data, int(now.arm), np.random.default_rng(0), int(now.count))

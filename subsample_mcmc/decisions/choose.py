@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from subsample_mcmc.calls import helpful
 from subsample_mcmc.decisions.racing import Racing
 from subsample_mcmc.decisions.rules.normal import Normal
 from subsample_mcmc.decisions.rules.rule import (
@@ -23,7 +24,7 @@ from subsample_mcmc.decisions.rules.rule import (
     Outcome,
 )
 from subsample_mcmc.decisions.selector import Selector
-from subsample_mcmc.errors import CompileError, RewardError, SpreadError, compile_message, helpful
+from subsample_mcmc.errors import CompileError, RewardError, SpreadError, compile_message
 from subsample_mcmc.numerics.compared import (
     extremes_of,
     in_numbers,

@@ -6,12 +6,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from subsample_mcmc.calls import helpful
 from subsample_mcmc.decisions.race import RaceParams, RaceScratch, race_choice
 from subsample_mcmc.decisions.rules.bnormal import b_normal
 from subsample_mcmc.decisions.rules.normal import Normal
 from subsample_mcmc.decisions.rules.rule import Rule, make_race
 from subsample_mcmc.decisions.selector import Selector
-from subsample_mcmc.errors import helpful
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.rows import make_rows
 from subsample_mcmc.target.population import Shape, whole

@@ -11,11 +11,11 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from subsample_mcmc.calls import helpful
 from subsample_mcmc.decisions.exact import Exact
 from subsample_mcmc.decisions.racing import Default
 from subsample_mcmc.decisions.selector import Selector
 from subsample_mcmc.decisions.thinned import Thinned
-from subsample_mcmc.errors import helpful
 from subsample_mcmc.kernels.adapt import Tuning, make_tuning, step_size
 from subsample_mcmc.kernels.base import (
     ANY_CHAIN,

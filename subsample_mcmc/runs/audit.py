@@ -3,8 +3,8 @@
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
+from subsample_mcmc.calls import helpful
 from subsample_mcmc.decisions.selector import Selector
-from subsample_mcmc.errors import helpful
 from subsample_mcmc.kernels.base import Kernel
 from subsample_mcmc.kernels.compose import changed, cycle
 from subsample_mcmc.kernels.gibbs import Gibbs

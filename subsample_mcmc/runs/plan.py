@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from subsample_mcmc.approx.control import Control
+from subsample_mcmc.calls import helpful
 from subsample_mcmc.decisions.exact import Exact
 from subsample_mcmc.decisions.racing import Racing, expected_pulls
 from subsample_mcmc.decisions.rules.bnormal import b_normal
-from subsample_mcmc.errors import helpful
 from subsample_mcmc.kernels.base import Kernel, check, labelled
 from subsample_mcmc.kernels.compose import changed
 from subsample_mcmc.kernels.langevin import Langevin

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from subsample_mcmc.errors import CompileError, RewardError, compile_message, helpful, warn
+from subsample_mcmc.calls import helpful
+from subsample_mcmc.errors import CompileError, RewardError, compile_message, warn
 from subsample_mcmc.numerics.compared import in_numbers, in_python, refuse_apart, value_of
 from subsample_mcmc.numerics.jit import DISABLED, FLAGS, NUMBA_ERRORS, jit
 from subsample_mcmc.numerics.memo import memoised

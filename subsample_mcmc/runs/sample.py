@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from subsample_mcmc import __version__
-from subsample_mcmc.errors import StoreError, helpful, warn
+from subsample_mcmc.calls import helpful
+from subsample_mcmc.errors import StoreError, warn
 from subsample_mcmc.kernels.base import Kernel, Leaf, description, labelled, worst
 from subsample_mcmc.kernels.checks import warn_of_sparse_columns
 from subsample_mcmc.kernels.gibbs import Gibbs

@@ -9,7 +9,8 @@ from math import asinh, exp, expm1, hypot, inf, isqrt, log, log1p, sqrt, tanh
 
 import numpy as np
 
-from subsample_mcmc.errors import helpful, warn
+from subsample_mcmc.calls import helpful
+from subsample_mcmc.errors import warn
 from subsample_mcmc.numerics.jit import jit
 
 REAL, LOG, SOFTPLUS, SQUAREROOT, CUBEROOT, INTERVAL, SIMPLEX, ORDERED, SIMPLEXES = range(9)

@@ -2,6 +2,7 @@
 
 import inspect
 import signal
+import subprocess
 import sys
 
 import numpy as np
@@ -380,6 +381,52 @@ def test_an_interrupt_leaves_what_there_is(runs):
     else:
         assert 1 <= len(run) < 20
         assert (run.totals == 20_000).all()
+
+
+INTERRUPTED = """
+import signal
+import subprocess
+import sys
+import subsample_mcmc as sm
+
+class Interrupt(Exception):
+    pass
+
+def interrupt(*_):
+    raise Interrupt
+
+def pull(arm, rng):
+    return 0.0
+
+def run(pulls):
+    sm.identify(pull, 3, sm.bandits.Uniform(), max_pulls=pulls, compiled=False, progress=False)
+
+run(10)
+signal.signal(signal.SIGALRM, interrupt)
+caught = 0
+for i in range(60):
+    signal.setitimer(signal.ITIMER_REAL, 0.01 + 2e-5 * i)
+    try:
+        run(10_000)
+    except Interrupt:
+        caught += 1
+    signal.setitimer(signal.ITIMER_REAL, 0)
+print(caught)
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs timers that send signals")
+def test_an_interrupt_at_any_moment_ends_no_process():
+    """Of pulls in Python. A few may be lost, where numba looks at types: the next one is not."""
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 30
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from subsample_mcmc.approx.fit.kinks import (
     warn_of_kinks,
     wide_steps,
     with_kinks,
-)
+)  # fmt: skip
 from subsample_mcmc.approx.fit.newton import (
     FLAT,
     MANY,
@@ -48,8 +48,9 @@ from subsample_mcmc.approx.taylor.found.derivatives_found import (
 )
 from subsample_mcmc.approx.taylor.predictor_chunks import Keep
 from subsample_mcmc.approx.taylor.taylor import PATIENT
+from subsample_mcmc.calls import helpful
 from subsample_mcmc.decisions.compared import check_compiled
-from subsample_mcmc.errors import RewardError, helpful, warn
+from subsample_mcmc.errors import RewardError, warn
 from subsample_mcmc.numerics.progress import Bar
 from subsample_mcmc.numerics.random import generator_of
 from subsample_mcmc.target.dyadic import RowBlocks

@@ -23,7 +23,7 @@ from subsample_mcmc.approx.taylor.polynomial import (
 from subsample_mcmc.approx.taylor.references import point_of, scales_of
 from subsample_mcmc.approx.taylor.remainder import nothing
 from subsample_mcmc.approx.taylor.taylor import FOUND, Taylor
-from subsample_mcmc.errors import helpful
+from subsample_mcmc.calls import helpful
 from subsample_mcmc.numerics.rows import CHUNK, row_kind
 from subsample_mcmc.target.model import must_be_model
 from subsample_mcmc.target.rewards import probe, rewards_of

@@ -12,10 +12,10 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from subsample_mcmc.calls import helpful
 from subsample_mcmc.decisions.exact import Exact
 from subsample_mcmc.decisions.racing import Default
 from subsample_mcmc.decisions.selector import Selector, not_a_sum
-from subsample_mcmc.errors import helpful
 from subsample_mcmc.kernels.adapt import Tuning, learn, make_tuning, of_one, step_size
 from subsample_mcmc.kernels.base import (
     ANY_NUMBER,

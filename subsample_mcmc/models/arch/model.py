@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from subsample_mcmc.errors import helpful, warn
+from subsample_mcmc.calls import helpful
+from subsample_mcmc.errors import warn
 from subsample_mcmc.models.arch import forecasts, volatility
 from subsample_mcmc.models.returns import checked_returns
 from subsample_mcmc.numerics.random import generator_of

@@ -16,7 +16,7 @@ from math import log as log_of
 import numpy as np
 import scipy
 
-from subsample_mcmc.errors import helpful
+from subsample_mcmc.calls import helpful
 from subsample_mcmc.models.glm.blocks import with_blocks
 from subsample_mcmc.models.glm.columns import positive
 from subsample_mcmc.models.glm.elsewhere import by_parts

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import scipy
 
-from subsample_mcmc.errors import helpful, warn
+from subsample_mcmc.calls import helpful
+from subsample_mcmc.errors import warn
 from subsample_mcmc.models.glm import families as f
 from subsample_mcmc.models.glm import simulate as draw
 from subsample_mcmc.models.glm.columns import (

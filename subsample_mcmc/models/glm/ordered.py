@@ -11,7 +11,7 @@ from math import expm1, lgamma
 import numpy as np
 import scipy
 
-from subsample_mcmc.errors import helpful
+from subsample_mcmc.calls import helpful
 from subsample_mcmc.models.glm.blocks import Extra, refuse_constant, with_blocks
 from subsample_mcmc.models.glm.columns import labelled, rows_of
 from subsample_mcmc.models.glm.elsewhere import by_parts

@@ -5,7 +5,7 @@ from math import log as log_of
 import numpy as np
 import scipy
 
-from subsample_mcmc.errors import helpful
+from subsample_mcmc.calls import helpful
 from subsample_mcmc.models.glm.blocks import Extra, normal_number, with_blocks
 from subsample_mcmc.models.glm.columns import positive, restricted, rows_of
 from subsample_mcmc.models.glm.elsewhere import by_parts

@@ -8,7 +8,7 @@ from math import expm1
 
 import numpy as np
 
-from subsample_mcmc.errors import helpful
+from subsample_mcmc.calls import helpful
 from subsample_mcmc.models.glm.blocks import Extra, normal_number, with_blocks
 from subsample_mcmc.models.glm.columns import first_wrong, restricted, rows_of, zero_one
 from subsample_mcmc.models.glm.elsewhere import by_parts

@@ -5,7 +5,7 @@ from math import log, nan
 import numpy as np
 import scipy
 
-from subsample_mcmc.errors import helpful
+from subsample_mcmc.calls import helpful
 from subsample_mcmc.models.glm import families as f
 from subsample_mcmc.models.glm import simulate as draw
 from subsample_mcmc.models.glm.blocks import Extra, normal_number, with_blocks

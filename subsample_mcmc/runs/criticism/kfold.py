@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from subsample_mcmc.errors import RewardError, helpful, warn
+from subsample_mcmc.calls import helpful
+from subsample_mcmc.errors import RewardError, warn
 from subsample_mcmc.kernels.base import Kernel
 from subsample_mcmc.numerics.progress import Bar, quietly
 from subsample_mcmc.numerics.random import root_of

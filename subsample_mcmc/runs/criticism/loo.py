@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.errors import RewardError, helpful, warn
+from subsample_mcmc.calls import helpful
+from subsample_mcmc.errors import RewardError, warn
 from subsample_mcmc.numerics.progress import Bar, quietly
 from subsample_mcmc.numerics.random import root_of
 from subsample_mcmc.runs.criticism.elpd import LeaveOneOut

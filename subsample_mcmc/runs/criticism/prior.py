@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from subsample_mcmc.calls import helpful
 from subsample_mcmc.decisions.exact import Exact
-from subsample_mcmc.errors import helpful
 from subsample_mcmc.kernels.base import Kernel
 from subsample_mcmc.kernels.compose import cycle
 from subsample_mcmc.kernels.gibbs import Gibbs

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from subsample_mcmc.errors import helpful, warn
+from subsample_mcmc.calls import helpful
+from subsample_mcmc.errors import warn
 from subsample_mcmc.target.sources.arrow import declared, made_of, wanted_of
 from subsample_mcmc.target.sources.local import LocalSource
 from subsample_mcmc.target.sources.source import plural
