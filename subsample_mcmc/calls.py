@@ -96,10 +96,15 @@ OF_TYPES = (
     r"\bnot '?(?:\w+\.)*(\w+)'?\.?$", r"'(?:\w+\.)*(\w+)' object",
     r"instances of '(\w+)' and '(\w+)'", r"for [^:]+: '(\w+)' and '(\w+)'",
     r"operand type for [^:]+: '(\w+)'", r"<class '(?:\w+\.)*(\w+)'>", r"non-iterable (\w+) object",
+    r"of type '(\w+)'",
 )  # fmt: skip
 NO_NUMBER = r"(?:could not convert string to \w+|invalid literal for int\(\)[^:]*): (.+)"
 LIBRARIES = ("site-packages", os.path.dirname(os.__file__))  # in names of files, as is "<...>"
-PLACES = {"Selector": "selector", "Control": "control", "Kernel": "kernel"}  # classes of ours
+# Classes of this package, and the argument that their objects are given as.
+PLACES = {
+    "Selector": "selector", "Strategy": "selector", "Control": "control", "Kernel": "kernel",
+    "Model": "model",
+}  # fmt: skip
 NEEDED = {
     "model": "an sm.Model",
     "kernel": "how its blocks move, such as sm.Metropolis('mu') >> sm.Gibbs('k')",
@@ -170,8 +175,11 @@ def misfit(function: Any, name: str, given: tuple, named: Mapping, method: bool)
         return " ".join([*(meant(name, key, named[key], names) for key in unknown), takes])
     positional = [p.name for p in parameters if p.kind == p.POSITIONAL_OR_KEYWORD]
     if len(given) > len(positional) and not any(p.kind == p.VAR_POSITIONAL for p in parameters):
-        return f"{name} was given {len(given)} arguments by position, and has {len(positional)} "\
-               f"that may be. Write them by name. {takes}"  # fmt: skip
+        many = f"{len(given)} argument{'s' * (len(given) != 1)}"
+        return (
+            f"{name} was given {many} by position, and has {len(positional)} that may be. Write "
+            f"them by name. {takes}"
+        )
     if twice := [key for key in positional[: len(given)] if key in named]:
         return f"{name} was given {twice[0]} twice, by position and by name. {takes}"
     had = {*positional[: len(given)], *named}
@@ -196,19 +204,29 @@ def misplaced(
     parameters = {p.name: p for p in inspect.signature(function).parameters.values()}
     names = [key for key in parameters if key != "self"]
     had = {**dict(zip(names, given, strict=False)), **named}
-    blamed = [key for key in had if not fits(parameters[key], had[key])]
-    blamed = [key for key in blamed if is_named(had[key], str(error))]
-    if len(blamed) != 1:
+    blamed = [
+        key for key in had
+        if key in parameters and is_named(had[key], str(error))
+        and not fits(parameters[key], had[key], doc or "")
+    ]  # fmt: skip
+    if len(blamed) > 1:  # numbers are least in doubt
+        blamed = [key for key in blamed if takes_number(parameters[key])][:1]
+    if not blamed:
         return ""
     key, value = blamed[0], had[blamed[0]]
     needed = advice(parameters[key], doc, str(error))
-    kinds = {cls.__name__ for cls in type(value).__mro__}
-    if place := next((PLACES[kind] for kind in PLACES if kind in kinds), ""):
+    if place := place_of(value):
         text = f"sm.{type(value).__name__}(...)"
         if place in names:
             return f"{name}(..., {key}={text}): this is a {place}. Give by name, {place}={text}."
         return f"{name}(..., {key}={text}): this is a {place}; {needed}"
     return f"{name}(..., {key}={value!r:.60}): {needed}"
+
+
+def place_of(value: Any) -> str:
+    """Which argument objects of this class are given as; empty: none that is known."""
+    kinds = {cls.__name__ for cls in type(value).__mro__}
+    return next((PLACES[kind] for kind in PLACES if kind in kinds), "")
 
 
 def advice(parameter: inspect.Parameter, doc: str | None, error: str) -> str:
@@ -240,11 +258,15 @@ def is_named(value: Any, text: str) -> bool:
     return type(value).__name__ in names
 
 
-def fits(parameter: inspect.Parameter, value: Any) -> bool:
-    """Is a value of a kind that the parameter takes, as far as its default and declaration say."""
+def fits(parameter: inspect.Parameter, value: Any, doc: str) -> bool:
+    """Is a value of a kind that a parameter takes, as far as default, declaration and doc say."""
     default = parameter.default
     declared = {parameter.annotation, *get_args(parameter.annotation)}
     if value is default or (value is None and {None, type(None)} & declared):
+        return True
+    if place_of(value) == parameter.name:
+        return True
+    if inspect.isfunction(value) and re.search(rf"\b{parameter.name}\(", doc):
         return True
     number = isinstance(value, int | float | np.number)
     if number and (takes_number(parameter) or parameter.name == "seed"):

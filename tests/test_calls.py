@@ -83,10 +83,73 @@ def test_arguments_by_the_names_of_other_libraries(key):
         (lambda: sm.models.glm.logistic(Y[:, None], prior=1.0), "sm.models.glm.logistic(..., pr"),
         (lambda: sm.bandits.UCB1(foo=1), "sm.bandits.UCB1(..., foo=1)"),
         (lambda: sm.identify(both, n_arms=3), "here it is arms=3"),
+        (lambda: sm.identify(both, 3, sm.bandits.LUCB), "selector=LUCB is a class: make one"),
+        (lambda: sm.bandits.LILStopping(sm.bandits.UCB1), "strategy=UCB1 is a class: make one"),
+        (lambda: sm.bandits.LILStopping(sm.Racing()), "strategy=Racing("),
+        (lambda: sm.Experiment(sm.bandits.LUCB, 3), "selector=LUCB is a class: make one"),
+        (lambda: sm.identify(Y, 3, sm.LilUCB()), "give a function, pull(arm, rng) -> float"),
+        (lambda: sm.sample(M, WALK >> PICK, start=3), "start=3: give a list of states"),
+        (lambda: sm.Model(both, {"y": None}, {"mu": 0.0}), "data y is None: give an array"),
+        (lambda: M.without(row=3), "Model.without(..., row=3)"),
+        (M.without, "Model.without(...) lacks rows. It takes rows."),
     ],
 )  # fmt: skip
 def test_what_to_write_instead(call, words):
     told(call, words)
+
+
+TRACE = sm.sample(M, WALK >> PICK, 5, 5, chains=2, seed=1, progress=False)
+FIT = sm.laplace(sm.Model(lambda s, d, n: -((d.y[n] - s.mu[0]) ** 2), {"y": Y}, {"mu": 0.0}))
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: TRACE.summary(var_names=["mu"]), "no argument 'var_names'. Did you mean names?"),
+        (lambda: TRACE.summary(3), "Trace.summary(..., names=3): 'int' object is not iterable. "
+         "names: of blocks; default all but labels of clusters, which are only names."),
+        (lambda: TRACE.save(None), "path: of the file."),
+        (lambda: FIT.draw(100), "Fit.draw(..., rng=100): 'int' object has no attribute"),
+        (lambda: FIT.draw(100), "rng: a numpy Generator."),
+        (lambda: sm.Model(both, {"y": Y}, {"mu": 0.0}, support=3), 'support: {"k": 10}: block k '
+         "takes the values 0 .. 9. Every discrete block needs one."),
+        (lambda: sm.sample(M, WALK >> PICK, warmup=[9]), "warmup=[9]): give a number."),
+        (lambda: sm.sample(M, WALK >> PICK, warmup=None), "warmup=None): give a number."),
+        (lambda: sm.Gibbs("k", temperature="hot"), "temperature='hot'): give a number."),
+        (lambda: sm.Racing(batch="all"), "batch='all'): give a number."),
+        (lambda: sm.interval("0", "1"), "sm.interval(..., low='0'): give a number."),
+        (lambda: sm.kfold(M, 5), "kernel=5): give how its blocks move, such as"),
+        (lambda: sm.Population(both, None, 3), "data=None): give a dict of arrays, such as"),
+        (lambda: sm.models.glm.weibull(Y[:, None], np.exp(Y), event="died"), "event: 1 where it"),
+    ],
+)  # fmt: skip
+def test_errors_of_python_and_numpy_say_what_to_give(call, words):
+    told(call, words)
+
+
+@pytest.mark.parametrize("call", [TRACE.mixing, lambda name: TRACE.learnt(name, "tilt")])
+def test_names_that_are_none_are_told_of(call):
+    with pytest.raises(KeyError, match="'zz' is no"):
+        call("zz")
+
+
+def test_who_is_to_blame_is_not_guessed():
+    """Python's own words where arguments fit, two may be meant, or a user's function erred."""
+    found = {"__name__": "sums"}
+    text = "def sum_of(left, right, times=1):\n    return (left + right) * times"
+    exec(compile(text, "<sums>", "exec"), found)  # as code of a library
+    sum_of = calls.helpful(found["sum_of"])
+    told(lambda: sum_of(1, None), "right=None): unsupported operand type")
+    with pytest.raises(TypeError, match=r"^unsupported operand type"):
+        sum_of(None, None)
+    with pytest.raises(TypeError, match=r"^can't multiply sequence by non-int of type 'float'$"):
+        sum_of([1], [2], times=2.0)
+
+    def broken(rng):
+        return {"mu": len(3)}
+
+    with pytest.raises(TypeError, match=r"^object of type 'int' has no len\(\)$"):
+        sm.sample(M, WALK >> PICK, start=broken)
 
 
 def test_errors_from_within_are_left_alone():

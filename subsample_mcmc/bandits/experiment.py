@@ -15,7 +15,7 @@ from subsample_mcmc import __version__
 from subsample_mcmc.bandits.identification import Identification, identification
 from subsample_mcmc.bandits.identify import MOST_PULLS
 from subsample_mcmc.bandits.play import Player
-from subsample_mcmc.bandits.strategy import Strategy
+from subsample_mcmc.bandits.strategy import Strategy, must_be_strategy
 from subsample_mcmc.errors import RewardError, StoreError
 from subsample_mcmc.numerics.digest import content
 from subsample_mcmc.numerics.random import root_of
@@ -54,8 +54,7 @@ class Experiment:
     """
 
     def __init__(self, selector: Any, arms: int, seed: Any = None, max_pulls: int | None = None):
-        if not isinstance(selector, Strategy):
-            raise TypeError(f"selector={selector!r}: give a strategy such as sm.LilUCB(scale=...).")
+        must_be_strategy(selector, "selector")
         arms = whole(arms, "arms", "the number of arms, at least 1")
         if max_pulls is None:
             max_pulls = MOST_PULLS
@@ -93,6 +92,8 @@ class Experiment:
         arm = self.player.ask_more() if now.ended else self.player.ask() if now.count > 0 else None
         if arm is None:
             raise ValueError("tell() without ask(): it decides which arm the reward is of.")
+        if np.ndim(reward) or np.asarray(reward).dtype.kind not in "biuf":
+            raise TypeError(f"reward={reward!r:.60}: give a number.")
         if not np.isfinite(reward):
             raise RewardError(f"the reward of arm {arm} is {reward}: give a number.")
         if now.ended:

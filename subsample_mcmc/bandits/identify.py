@@ -17,7 +17,7 @@ from subsample_mcmc.bandits.play import Player, make_log
 from subsample_mcmc.bandits.prior_seen import off_prior, warn_of_prior
 from subsample_mcmc.bandits.pull import Pull
 from subsample_mcmc.bandits.scale import Spread, kept_promise, spread_of, stated, together
-from subsample_mcmc.bandits.strategy import ENDINGS, INTERRUPTED, Strategy
+from subsample_mcmc.bandits.strategy import ENDINGS, INTERRUPTED, Strategy, must_be_strategy
 from subsample_mcmc.calls import helpful
 from subsample_mcmc.numerics.progress import Bar
 from subsample_mcmc.numerics.random import root_of
@@ -74,11 +74,8 @@ def identify(
     most = MOST_PULLS if max_pulls is None else whole(max_pulls, "max_pulls", "a number of pulls")
     if cores is not None:
         cores = whole(cores, "cores", "how many runs go on at a time, at least 1")
-    if not callable(selector) and not isinstance(selector, Strategy):
-        raise TypeError(
-            f"selector={selector!r}: give a strategy such as sm.LilUCB(), or a function of data "
-            "that gives one."
-        )
+    if not callable(selector) or isinstance(selector, type):
+        must_be_strategy(selector, "selector", ", or a function of data that gives one")
     entropy, key = root_of(seed)
     seeds = np.random.SeedSequence(entropy, spawn_key=key).spawn(runs)
     game = Game(pull, arms, selector, data, truth, most, compiled, runs == 1)

@@ -20,7 +20,7 @@ from subsample_mcmc.numerics.pointers import (
 from subsample_mcmc.target.lookups.checked import blamed, told
 from subsample_mcmc.target.lookups.guards import guarded_data, guarded_function
 from subsample_mcmc.target.lookups.reads import cannot_fail, trusted
-from subsample_mcmc.target.user_functions import plain, try_once
+from subsample_mcmc.target.user_functions import number, plain, try_once
 
 BLOCK = 4096  # rewards that pull(..., count) is asked for at a time, at most
 COMPARED = 32  # arms whose rewards are compared, compiled and in Python
@@ -31,6 +31,8 @@ class Pull:
     """A user's pull(arm, rng) -> float, or pull(arm, rng, count) -> array; data first if given."""
 
     def __init__(self, function: Any, data: Any, compiled: bool | None):
+        if not callable(function):
+            raise TypeError(f"pull={function!r:.60}: give a function, pull(arm, rng) -> float.")
         self.function = function
         self.has_data = data is not None
         self.name = getattr(function, "__name__", "pull")
@@ -130,7 +132,7 @@ class Pull:
                     f"{values.shape}: give one reward for each pull."
                 )
             return values
-        return [float(self.function(*given)) for _ in range(count)]
+        return [number(self.function(*given), f"{self.name}(arm={arm})") for _ in range(count)]
 
     @cached_property
     def read(self) -> Any:

@@ -125,6 +125,18 @@ class Strategy:
         return self.guarantee if ending in ("own rule", "stopping rule", "alone") else "none"
 
 
+def must_be_strategy(given: Any, name: str, more: str = "") -> None:
+    """Refuse what is no strategy, such as its class. more: what else may be given."""
+    if isinstance(given, Strategy):
+        return
+    if isinstance(given, type) and issubclass(given, Strategy):
+        raise TypeError(
+            f"{name}={given.__name__} is a class: make one, {given.__name__}(...), with what it "
+            "needs to know."
+        )
+    raise TypeError(f"{name}={given!r:.60}: give a strategy such as sm.LilUCB(){more}.")
+
+
 def check_delta(delta) -> None:
     """Refuse what is no probability."""
     if not 0.0 < delta < 1.0:

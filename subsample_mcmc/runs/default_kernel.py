@@ -54,6 +54,7 @@ from subsample_mcmc.style import safe
 from subsample_mcmc.target.lookups.reads import unread
 from subsample_mcmc.target.model import Model, must_be_model
 from subsample_mcmc.target.moved import moved
+from subsample_mcmc.target.population import whole
 
 PROMISES = GUARANTEES[:3]
 DENSE = 300  # free coordinates up to which a fit is made; and
@@ -184,6 +185,7 @@ def default_kernel(
     model.notice_changes()
     if promise is not None and promise not in PROMISES:
         raise ValueError(f"promise={promise!r}: give one of {', '.join(PROMISES)}, or None.")
+    steps = whole(steps, "steps", "how many the run will make, over all chains")
     begun = time.monotonic()
     refuse_spikes(model)
     warn_of_site_priors(model)  # here, as pilots run without a word

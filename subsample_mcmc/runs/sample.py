@@ -417,6 +417,12 @@ def starts(model: Model, start, chains: int, chain_plan: ChainPlan) -> list[dict
         key = (*chain_plan.key, 2**32 - 1)  # a stream that no chain has
         rng = np.random.default_rng(np.random.SeedSequence(chain_plan.entropy, spawn_key=key))
         start = [copied(start(rng)) for _ in range(chains)]
+    if not isinstance(start, dict | list | tuple):
+        raise TypeError(
+            f"start={start!r:.60}: give a list of states, one per chain, such as "
+            f"{{{model.names[0]!r}: ...}}, a function start(rng) that gives one, or a Trace; "
+            "sm.laplace(model).start is such a function."
+        )
     if isinstance(start, dict):
         if chains > 1:
             raise TypeError(

@@ -306,7 +306,13 @@ class Trace:
         kernel: its label, as in stats.
         array: its name.
         """
-        at = [told["label"] for told in self.meta["kernels"]].index(kernel)
+        labels = [told["label"] for told in self.meta["kernels"]]
+        if kernel not in labels:
+            raise KeyError(
+                f"{kernel!r} is no kernel of this run, which had {', '.join(labels)}."
+                f"{similar(str(kernel), labels)}"
+            )
+        at = labels.index(kernel)
         return [(state or {}).get(f"kernel {at}.{array}") for state in self._states]
 
     def mixing(self, name: str) -> Mixing:

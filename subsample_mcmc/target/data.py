@@ -242,11 +242,21 @@ def not_masked(
     return value
 
 
+def array_of(value: Any, name: str) -> np.ndarray:
+    """What numpy makes of a value; refuses lists of several lengths."""
+    try:
+        return np.asanyarray(value)
+    except ValueError as error:
+        raise ValueError(f"data {name} is no array: {error}") from error
+
+
 def as_array(value: Any, name: str, missing: str = "refuse") -> np.ndarray:
     """What a user gave as an array; refuses columns that are no numbers, by name.
 
     missing="allow": nulls of a column of pandas become NaN.
     """
+    if value is None:
+        raise TypeError(f"data {name} is None: give an array.")
     refuse_elsewhere(value, f"data {name}")
     kind = getattr(value, "dtype", None)
     if is_frame(value):
@@ -255,7 +265,7 @@ def as_array(value: Any, name: str, missing: str = "refuse") -> np.ndarray:
         use = "drop these rows in all arrays before, or fill them in, x.filled(...); NaN are read "
         return np.asarray(not_masked(value, f"data {name}", f"{use}with missing='allow'."))
     if isinstance(value, np.ndarray) or not hasattr(value, "isna"):  # pandas alone has it
-        found = np.asanyarray(value)
+        found = array_of(value, name)
         return found if found.flags.aligned else found.copy()  # a field of packed records
     told = refused(value, kind, name)
     if told:

@@ -17,13 +17,7 @@ from subsample_mcmc.approx.fit.by_sites import factors_of, fit_hierarchy, goes_b
 from subsample_mcmc.approx.fit.coordinates import Coordinates, side_by_side, windows
 from subsample_mcmc.approx.fit.fit import Fit, finished
 from subsample_mcmc.approx.fit.hierarchy import HierarchyFit
-from subsample_mcmc.approx.fit.kinks import (
-    ROUGH,
-    searched,
-    warn_of_kinks,
-    wide_steps,
-    with_kinks,
-)  # fmt: skip
+from subsample_mcmc.approx.fit.kinks import ROUGH, searched, warn_of_kinks, wide_steps, with_kinks
 from subsample_mcmc.approx.fit.newton import (
     FLAT,
     MANY,

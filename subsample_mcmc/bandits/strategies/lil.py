@@ -25,6 +25,7 @@ from subsample_mcmc.bandits.strategy import (
     begin,
     check_delta,
     check_scale,
+    must_be_strategy,
     note,
     stop,
 )
@@ -208,6 +209,7 @@ class LILStopping(Strategy):
         return self.strategy.guarantee_when(ending)
 
     def __post_init__(self):
+        must_be_strategy(self.strategy, "strategy")
         check_delta(self.delta)
         check_scale(self.scale)
         if isinstance(self.strategy, LILStopping):

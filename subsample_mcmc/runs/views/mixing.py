@@ -58,6 +58,7 @@ def mixing_of(trace: Any, name: str) -> Mixing:
     """See Trace.mixing."""
     import arviz
 
+    trace.must_have(name)
     values = trace.thinned[name] if name in trace.thinned else trace.draws[name]
     chains, draws = values.shape[:2]
     tilts = tilted(trace.meta)
