@@ -13,10 +13,11 @@ smooth part for neighbours and a little of each sensor's own. With --data they a
 of METR-LA, which is neither the paper's road nor a month.
 
 The paper's clear win does not reproduce in the simulation (200 signals). With its broad prior
-BayesGap errs least, .105, but UGapE's .130 may be chance. With the covariance as it is GPUCB (.055)
-beats BayesGap (.135), whose exploration takes K pulls out of T though none is needed; with T for
-T - K, seen afterwards and so no test, it errs in .020. UCBE and UGapE do as well as many a policy
-with a posterior: with T > K precise readings, correlation is less needed. PI is worst by far.
+BayesGap errs least, .115, but others with a posterior are within chance of that. With the
+covariance as it is GPUCB (.055) beats BayesGap (.140), whose exploration takes K pulls out of T
+though none is needed; with T for T - K, seen afterwards and so no test, it errs in .035. UCBE does
+as well as many a policy with a posterior: with T > K precise readings, correlation is less needed.
+PI is worst by far. docs/papers.md has all numbers.
 
 Sampler. A draw from p(arm) ~ exp(total log likelihood) is the best arm of a bandit once Gumbels are
 added. Where a thousand arms are candidates of one number, here the place of a change, totals of
