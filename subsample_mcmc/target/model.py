@@ -12,7 +12,7 @@ from subsample_mcmc.numerics.digest import content
 from subsample_mcmc.numerics.jit import DISABLED, FLAGS, jit
 from subsample_mcmc.numerics.records import record, similar
 from subsample_mcmc.style import safe, tabled
-from subsample_mcmc.target.axes import axes_of
+from subsample_mcmc.target.axes import ROWS, axes_of
 from subsample_mcmc.target.blocks import add_lengths, variables
 from subsample_mcmc.target.data import by_name, coded, columns_of
 from subsample_mcmc.target.exact_sums import by_chunks, has_etas
@@ -26,7 +26,7 @@ from subsample_mcmc.target.population import (
     tables_of,
 )
 from subsample_mcmc.target.predictors import Predictors
-from subsample_mcmc.target.row_labels import refuse_other_order, row_labels_of
+from subsample_mcmc.target.row_labels import refuse_other_names, refuse_other_order, row_labels_of
 from subsample_mcmc.target.sources.checksums import array_hash, checksum
 from subsample_mcmc.target.sources.found import source_of
 from subsample_mcmc.target.user_functions import (
@@ -155,6 +155,7 @@ class Model:
         add_lengths(self.variables, lengths or {})
         self.blocks = tuple(v.block for v in self.variables.values())
         self.axes = axes_of(coords, dims, self.blocks, self.size, touches or {}, self.categories)
+        refuse_other_names("coords obs", (coords or {}).get(ROWS), self.row_labels)
         self.given = (
             given, by_row, first, log_prior, support, constraints, touches, prepare, lengths,
             missing, site_prior, self.axes.coords, self.axes.dims, simulate, kept,

@@ -57,6 +57,15 @@ def refuse_other_rows(name: str, value: Any, labels: Any) -> None:
     )  # fmt: skip
 
 
+def refuse_other_names(name: str, value: Any, labels: Any) -> None:
+    """Refuse names of rows in another order: a series of them, or an index, its own labels.
+
+    name, labels: as in refuse_other_rows.
+    """
+    series = hasattr(value, "get_indexer") and hasattr(value, "to_series")
+    refuse_other_rows(name, value.to_series() if series else value, labels)
+
+
 def refuse_labels(name: str, value: Any, labels: Any) -> None:
     """Refuse labels of rows where numbers of rows are asked for, if these are not the same.
 

@@ -115,6 +115,20 @@ def test_labels_are_no_numbers_of_rows(kind, trace):
     assert in_place.without(pd.Index([0, 1])).size == N - 2
 
 
+@pytest.mark.parametrize("kind", LABELS)
+def test_names_of_rows_in_another_order_are_refused(kind):
+    frame = ORDERED.set_axis(LABELS[kind])
+    if kind == "pairs":
+        frame = frame.set_axis(frame.index.map(str))
+    names = pd.Series(frame.index.astype(str), index=frame.index)
+    for given in (names, frame.index):
+        with pytest.raises(ValueError, match=r"coords obs has other row labels.*another order"):
+            sm.Model(log_likelihood, shuffled(frame), {"mu": 0.0}, coords={"obs": given})
+    own = shuffled(frame)
+    model = sm.Model(log_likelihood, own, {"mu": 0.0}, coords={"obs": names.loc[own.index]})
+    assert list(model.axes.coords["obs"]) == list(own.index.astype(str))
+
+
 def test_new_data_of_predictions_have_their_own_order(trace):
     model = model_of(shuffled(ORDERED))
     for new in (ORDERED, {"a": ORDERED.a}):
