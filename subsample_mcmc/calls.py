@@ -99,7 +99,9 @@ OF_TYPES = (
     r"of type '(\w+)'",
 )  # fmt: skip
 NO_NUMBER = r"(?:could not convert string to \w+|invalid literal for int\(\)[^:]*): (.+)"
-LIBRARIES = ("site-packages", os.path.dirname(os.__file__))  # in names of files, as is "<...>"
+PYTHON = os.path.dirname(os.__file__) + os.sep  # where its own modules stand
+INSTALLED = r"(?:site|dist)-packages[/\\](\w+)"
+LIBRARIES = {"arviz", "matplotlib", "numba", "numpy", "pandas", "scipy", "xarray"}  # below this one
 # Classes of this package, and the argument that their objects are given as.
 PLACES = {
     "Selector": "selector", "Strategy": "selector", "Control": "control", "Kernel": "kernel",
@@ -296,11 +298,19 @@ def is_raw(error: BaseException) -> bool:
     file, line, trace = "", 0, error.__traceback__
     while trace is not None:
         file, line = trace.tb_frame.f_code.co_filename, trace.tb_lineno
-        ours = file.startswith(("<", HOME)) or any(part in file for part in LIBRARIES)
-        if not ours:
+        if not is_library(file):
             return False
         trace = trace.tb_next
     return not (file.startswith(HOME) and linecache.getline(file, line).strip().startswith("raise"))
+
+
+def is_library(file: str) -> bool:
+    """Is a file of this package, of Python, or of a library below it."""
+    if file.startswith(("<", HOME)):
+        return True
+    if found := re.search(INSTALLED, file):
+        return found[1] in LIBRARIES
+    return file.startswith(PYTHON)
 
 
 def shown(parameter: inspect.Parameter) -> str:

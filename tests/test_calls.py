@@ -152,6 +152,15 @@ def test_who_is_to_blame_is_not_guessed():
         sm.sample(M, WALK >> PICK, start=broken)
 
 
+def test_whose_code_it_was():
+    here = calls.HOME
+    for file in (np.__file__, inspect.__file__, here + "runs/trace.py", "<string>"):
+        assert calls.is_library(file), file
+    site = np.__file__.partition("numpy")[0]
+    for file in (__file__, site + "mine/model.py", site + "mine.py", "numpy/x.py"):
+        assert not calls.is_library(file), file
+
+
 def test_errors_from_within_are_left_alone():
     def broken(state, data, n):
         return None + 1
