@@ -47,7 +47,8 @@ class Plan:
     G and N v are medians over decisions made exactly; `expected` is what Prop. 7 says of them, as
     a share of all rewards; `read` and the time are what the variant did. The time of a decision is
     a mean over all kernels, which a variant changes together; so is the number of effective draws a
-    second, of the slowest quantity, which short pilots tell roughly. `kernels` has each variant by
+    second, of the slowest quantity, which short pilots tell roughly. Both are without the audits
+    that sm.sample makes unasked, which read a fifth more at most. `kernels` has each variant by
     its name, and `best` is the one that the advice names: sm.sample(model, found.best).
 
     rows: a dict for each kernel and variant.
