@@ -12,6 +12,7 @@ import itertools
 import linecache
 import os
 import re
+import sys
 from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any, TypeVar, get_args
@@ -101,6 +102,7 @@ OF_TYPES = (
 NO_NUMBER = r"(?:could not convert string to \w+|invalid literal for int\(\)[^:]*): (.+)"
 PYTHON = os.path.dirname(os.__file__) + os.sep  # where its own modules stand
 INSTALLED = r"(?:site|dist)-packages[/\\](\w+)"
+OWN = {__name__.partition(".")[0]}
 LIBRARIES = {"arviz", "matplotlib", "numba", "numpy", "pandas", "scipy", "xarray"}  # below this one
 # Classes of this package, and the argument that their objects are given as.
 PLACES = {
@@ -155,12 +157,17 @@ def guarded(function: Any, name: str, doc: str | None, method: bool = False) -> 
         try:
             return function(*given, **named)
         except (TypeError, ValueError, AttributeError) as error:
-            told = ""
+            if sys._getframe(1).f_code.co_filename.startswith(HOME):
+                raise  # a call of ours: the user's own is told of
+            arguments = given[method:]
             if isinstance(error, TypeError):
-                told = misfit(function, name, given[method:], named, method)
-            told = told or misplaced(function, name, doc, given[method:], named, error)
-            if told:
-                raise TypeError(told) from None
+                if told := misfit(function, name, arguments, named, method):
+                    raise TypeError(told) from None
+            if told := misplaced(function, name, doc, arguments, named, error):
+                found = TypeError(told)
+                for note in getattr(error, "__notes__", ()):
+                    found.add_note(note)
+                raise found from error
             raise
 
     return call
@@ -233,7 +240,7 @@ def place_of(value: Any) -> str:
 
 def advice(parameter: inspect.Parameter, doc: str | None, error: str) -> str:
     """What to give for a parameter: a number, or what the error and the docstring say of it."""
-    if takes_number(parameter):
+    if takes_number(parameter) and parameter.annotation is not Any:
         return "give a number."
     if parameter.name in NEEDED:
         return f"give {NEEDED[parameter.name]}."
@@ -298,15 +305,20 @@ def is_raw(error: BaseException) -> bool:
     file, line, trace = "", 0, error.__traceback__
     while trace is not None:
         file, line = trace.tb_frame.f_code.co_filename, trace.tb_lineno
-        if not is_library(file):
+        if not is_library(file, trace.tb_frame.f_globals.get("__name__", "")):
             return False
         trace = trace.tb_next
     return not (file.startswith(HOME) and linecache.getline(file, line).strip().startswith("raise"))
 
 
-def is_library(file: str) -> bool:
-    """Is a file of this package, of Python, or of a library below it."""
-    if file.startswith(("<", HOME)):
+def is_library(file: str, module: str) -> bool:
+    """Is code of this package, of Python, or of a library below it.
+
+    file, module: where it stands; of what was made of text, or typed, "<...>", the module tells.
+    """
+    if file.startswith("<"):
+        return module.partition(".")[0] in {*LIBRARIES, *OWN} or file.startswith("<frozen")
+    if file.startswith(HOME):
         return True
     if found := re.search(INSTALLED, file):
         return found[1] in LIBRARIES

@@ -4,6 +4,7 @@ import inspect
 import pickle
 import pydoc
 import warnings
+from collections import deque
 
 import numpy as np
 import pytest
@@ -87,6 +88,9 @@ def test_arguments_by_the_names_of_other_libraries(key):
         (lambda: sm.bandits.LILStopping(sm.bandits.UCB1), "strategy=UCB1 is a class: make one"),
         (lambda: sm.bandits.LILStopping(sm.Racing()), "strategy=Racing("),
         (lambda: sm.Experiment(sm.bandits.LUCB, 3), "selector=LUCB is a class: make one"),
+        (lambda: sm.Experiment.load("no.npz", sm.LilUCB), "selector=LilUCB is a class: make one"),
+        (lambda: sm.identify(lambda d, a, rng: 0.0, 3, lambda data: sm.LilUCB, data=()),
+         "selector(data)=LilUCB is a class: make one"),
         (lambda: sm.identify(Y, 3, sm.LilUCB()), "give a function, pull(arm, rng) -> float"),
         (lambda: sm.sample(M, WALK >> PICK, start=3), "start=3: give a list of states"),
         (lambda: sm.Model(both, {"y": None}, {"mu": 0.0}), "data y is None: give an array"),
@@ -115,7 +119,7 @@ FIT = sm.laplace(sm.Model(lambda s, d, n: -((d.y[n] - s.mu[0]) ** 2), {"y": Y}, 
          "takes the values 0 .. 9. Every discrete block needs one."),
         (lambda: sm.sample(M, WALK >> PICK, warmup=[9]), "warmup=[9]): give a number."),
         (lambda: sm.sample(M, WALK >> PICK, warmup=None), "warmup=None): give a number."),
-        (lambda: sm.Gibbs("k", temperature="hot"), "temperature='hot'): give a number."),
+        (lambda: sm.Gibbs("k", temperature="hot"), "temperature: a number, or an array by"),
         (lambda: sm.Racing(batch="all"), "batch='all'): give a number."),
         (lambda: sm.interval("0", "1"), "sm.interval(..., low='0'): give a number."),
         (lambda: sm.kfold(M, 5), "kernel=5): give how its blocks move, such as"),
@@ -135,7 +139,7 @@ def test_names_that_are_none_are_told_of(call):
 
 def test_who_is_to_blame_is_not_guessed():
     """Python's own words where arguments fit, two may be meant, or a user's function erred."""
-    found = {"__name__": "sums"}
+    found = {"__name__": "numpy"}
     text = "def sum_of(left, right, times=1):\n    return (left + right) * times"
     exec(compile(text, "<sums>", "exec"), found)  # as code of a library
     sum_of = calls.helpful(found["sum_of"])
@@ -153,12 +157,81 @@ def test_who_is_to_blame_is_not_guessed():
 
 
 def test_whose_code_it_was():
-    here = calls.HOME
-    for file in (np.__file__, inspect.__file__, here + "runs/trace.py", "<string>"):
-        assert calls.is_library(file), file
+    ours = calls.HOME + "runs/trace.py"
+    for file in (np.__file__, inspect.__file__, ours, "<frozen importlib._bootstrap>"):
+        assert calls.is_library(file, "__main__"), file
     site = np.__file__.partition("numpy")[0]
-    for file in (__file__, site + "mine/model.py", site + "mine.py", "numpy/x.py"):
-        assert not calls.is_library(file), file
+    for file in (__file__, site + "mine/model.py", site + "mine.py", "numpy/x.py", "<stdin>"):
+        assert not calls.is_library(file, "__main__"), file
+    assert calls.is_library("<string>", "subsample_mcmc.kernels.gibbs")  # of a dataclass
+    assert calls.is_library("<__array_function__ internals>", "numpy")
+
+
+TYPED = """
+def misspelt(values):
+    return values.meen()
+
+def of_text(rng):
+    return {"mu": int("y")}
+
+def of_a_wrong_name(rng):
+    return {"mu": rng.foo()}
+"""
+
+
+@pytest.mark.parametrize("file", ["<stdin>", "<ipython-input-1>", "a_script.py"])
+def test_errors_of_users_functions_are_not_blamed_on_arguments(file):
+    """Each has the type, or the text, of an argument that was given, too, and is lawful."""
+    found = {"__name__": "__main__"}
+    exec(compile(TYPED, file, "exec"), found)
+    model = sm.Model(
+        lambda s, d, n: -0.5 * (d.y[n] - s.mu[0]) ** 2, {"y": Y}, {"mu": 0.0},
+        simulate=lambda rng, s, d, n: s.mu[0] + rng.normal(),
+    )  # fmt: skip
+    trace = sm.sample(model, WALK, 5, 5, chains=1, seed=1, progress=False)
+    with pytest.raises(AttributeError, match=r"^'numpy.ndarray' object has no attribute 'meen'$"):
+        sm.predict(model, trace, observed=Y, statistics={"m": found["misspelt"]}, progress=False)
+    rng = np.random.default_rng(1)
+    with pytest.raises(AttributeError, match=r"Generator' object has no attribute 'foo'$"):
+        sm.sample(model, WALK, 5, seed=rng, start=found["of_a_wrong_name"], progress=False)
+    with pytest.raises(ValueError, match=r"^invalid literal for int\(\) with base 10: 'y'$"):
+        sm.sample(model, WALK, 5, store="y", start=found["of_text"], progress=False)
+
+
+def test_words_of_this_package_stay():
+    """Though they end as Python's do, and name the type of an argument."""
+    found = {"__name__": "subsample_mcmc.runs"}
+    text = 'def check(state):\n    raise TypeError("state must be a dict, not list")'
+    exec(compile(text, calls.HOME + "runs/none.py", "exec"), found)
+    calls.linecache.cache[calls.HOME + "runs/none.py"] = (1, None, text.splitlines(True), "")
+    try:
+        with pytest.raises(TypeError, match=r"^state must be a dict, not list$"):
+            calls.helpful(found["check"])([1.0])
+    finally:
+        del calls.linecache.cache[calls.HOME + "runs/none.py"]
+
+
+def test_what_the_user_called_is_told_of_with_its_cause():
+    """Not the method that it calls; Python's error is behind it, and so are notes."""
+    for call, words in (
+        (lambda: sm.sample(M, WALK >> PICK, chains=2, start=[0.0, 1.0]), "give a list of states"),
+        (lambda: sm.sample(M, WALK >> PICK, start=lambda rng: 0.5), "give a list of states"),
+        (lambda: FIT.draw(100), "Fit.draw(..., rng=100)"),
+    ):
+        assert "set_state" not in told(call, words)
+    with pytest.raises(TypeError) as caught:
+        FIT.draw(100)
+    assert isinstance(caught.value.__cause__, AttributeError)
+    pytest.importorskip("matplotlib")
+    said = sm.predict(M, TRACE, lambda rng, s, d, n: s.mu[0] + rng.normal(), progress=False)
+    assert "draw_values" not in told(lambda: said.plot(3), "Predictions.plot(..., axes=3)")
+
+
+def test_starts_may_stand_in_any_container():
+    states = [{"mu": 0.1, "k": 1}, {"mu": 0.2, "k": 2}]
+    for given in (states, tuple(states), deque(states), dict(enumerate(states)).values()):
+        trace = sm.sample(M, WALK >> PICK, 1, 5, chains=2, start=given, seed=1, progress=False)
+        assert [one["k"] for one in trace.meta["start"]] == [1, 2]
 
 
 def test_errors_from_within_are_left_alone():

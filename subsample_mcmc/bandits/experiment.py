@@ -135,6 +135,7 @@ class Experiment:
         path: that `save` was given.
         selector: the strategy, the same as before.
         """
+        must_be_strategy(selector, "selector")
         try:
             with Path(path).open("rb") as opened, np.load(opened, allow_pickle=False) as file:
                 note = json.loads(file["note"].tobytes())

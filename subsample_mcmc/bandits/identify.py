@@ -17,7 +17,13 @@ from subsample_mcmc.bandits.play import Player, make_log
 from subsample_mcmc.bandits.prior_seen import off_prior, warn_of_prior
 from subsample_mcmc.bandits.pull import Pull
 from subsample_mcmc.bandits.scale import Spread, kept_promise, spread_of, stated, together
-from subsample_mcmc.bandits.strategy import ENDINGS, INTERRUPTED, Strategy, must_be_strategy
+from subsample_mcmc.bandits.strategy import (
+    ENDINGS,
+    INTERRUPTED,
+    Strategy,
+    is_strategy_class,
+    must_be_strategy,
+)
 from subsample_mcmc.calls import helpful
 from subsample_mcmc.numerics.progress import Bar
 from subsample_mcmc.numerics.random import root_of
@@ -74,7 +80,7 @@ def identify(
     most = MOST_PULLS if max_pulls is None else whole(max_pulls, "max_pulls", "a number of pulls")
     if cores is not None:
         cores = whole(cores, "cores", "how many runs go on at a time, at least 1")
-    if not callable(selector) or isinstance(selector, type):
+    if not callable(selector) or is_strategy_class(selector):
         must_be_strategy(selector, "selector", ", or a function of data that gives one")
     entropy, key = root_of(seed)
     seeds = np.random.SeedSequence(entropy, spawn_key=key).spawn(runs)
@@ -115,8 +121,7 @@ class Game:
     def chosen(self, data) -> Strategy:
         """The strategy of a run."""
         made = self.selector(data) if callable(self.selector) else self.selector
-        if not isinstance(made, Strategy):
-            raise TypeError(f"selector returned {made!r}: it must return a strategy.")
+        must_be_strategy(made, "selector(data)")
         if made.guarantee not in PROMISES:
             raise ValueError(
                 f"{type(made).__name__}.guarantee={made.guarantee!r}: it must be one of "

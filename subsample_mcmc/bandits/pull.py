@@ -132,7 +132,14 @@ class Pull:
                     f"{values.shape}: give one reward for each pull."
                 )
             return values
-        return [number(self.function(*given), f"{self.name}(arm={arm})") for _ in range(count)]
+        return [self.one(self.function(*given), arm) for _ in range(count)]
+
+    def one(self, reward: Any, arm: int) -> float:
+        """A reward as a float, from whatever can be made one."""
+        try:
+            return float(reward)
+        except (TypeError, ValueError):
+            return number(reward, f"{self.name}(arm={arm})")  # says what is wrong
 
     @cached_property
     def read(self) -> Any:

@@ -125,11 +125,16 @@ class Strategy:
         return self.guarantee if ending in ("own rule", "stopping rule", "alone") else "none"
 
 
+def is_strategy_class(given: Any) -> bool:
+    """Is it a class of strategies, in the place of one."""
+    return isinstance(given, type) and issubclass(given, Strategy)
+
+
 def must_be_strategy(given: Any, name: str, more: str = "") -> None:
     """Refuse what is no strategy, such as its class. more: what else may be given."""
     if isinstance(given, Strategy):
         return
-    if isinstance(given, type) and issubclass(given, Strategy):
+    if is_strategy_class(given):
         raise TypeError(
             f"{name}={given.__name__} is a class: make one, {given.__name__}(...), with what it "
             "needs to know."

@@ -40,7 +40,12 @@ from subsample_mcmc.target.lookups.checked import blamed, told
 from subsample_mcmc.target.lookups.guards import guarded_data, guarded_function, guarded_state
 from subsample_mcmc.target.model import Model, must_be_model
 from subsample_mcmc.target.population import common_length, prepared, read_only, whole
-from subsample_mcmc.target.row_labels import refuse_other_rows, row_labels_of
+from subsample_mcmc.target.row_labels import (
+    refuse_other_order,
+    refuse_other_rows,
+    row_labels_of,
+    with_categories,
+)
 from subsample_mcmc.target.user_functions import called_with, number
 
 LIMIT = 2_000_000_000  # bytes of predicted data that are kept at most
@@ -150,6 +155,7 @@ def new_data(model: Model, data: Any) -> tuple[Any, int]:
             f"data {unknown[0]!r} is none of the model's, {', '.join(known)}."
             f"{similar(str(unknown[0]), known)}"
         )
+    refuse_other_order(with_categories(fields, model.categories))
     for name, value in fields.items():
         if names_of_columns(value) is not None:
             if name in model.columns:

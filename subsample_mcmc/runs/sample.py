@@ -1,6 +1,7 @@
 """Run chains: `sample`, and go on with them: `resume`; read a stored run: `load`."""
 
 import os
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -417,12 +418,6 @@ def starts(model: Model, start, chains: int, chain_plan: ChainPlan) -> list[dict
         key = (*chain_plan.key, 2**32 - 1)  # a stream that no chain has
         rng = np.random.default_rng(np.random.SeedSequence(chain_plan.entropy, spawn_key=key))
         start = [copied(start(rng)) for _ in range(chains)]
-    if not isinstance(start, dict | list | tuple):
-        raise TypeError(
-            f"start={start!r:.60}: give a list of states, one per chain, such as "
-            f"{{{model.names[0]!r}: ...}}, a function start(rng) that gives one, or a Trace; "
-            "sm.laplace(model).start is such a function."
-        )
     if isinstance(start, dict):
         if chains > 1:
             raise TypeError(
@@ -430,11 +425,18 @@ def starts(model: Model, start, chains: int, chain_plan: ChainPlan) -> list[dict
                 "start(rng)."
             )
         start = [start]
-    if len(start) != chains:
-        raise ValueError(f"start has {len(start)} states for {chains} chains: give one for each.")
-    for one in start:
+    states = list(start) if isinstance(start, Iterable) else [start]
+    if not all(isinstance(one, Mapping) for one in states):
+        raise TypeError(
+            f"start={start!r:.60}: give a list of states, one per chain, such as "
+            f"{{{model.names[0]!r}: ...}}, a function start(rng) that gives one, or a Trace; "
+            "sm.laplace(model).start is such a function."
+        )
+    if len(states) != chains:
+        raise ValueError(f"start has {len(states)} states for {chains} chains: give one for each.")
+    for one in states:
         model.set_state(model.ints.copy(), model.floats.copy(), one)
-    return [{name: np.asarray(value) for name, value in one.items()} for one in start]
+    return [{name: np.asarray(value) for name, value in one.items()} for one in states]
 
 
 def last_states(trace: Trace) -> list[dict]:

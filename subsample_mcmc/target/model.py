@@ -26,7 +26,13 @@ from subsample_mcmc.target.population import (
     tables_of,
 )
 from subsample_mcmc.target.predictors import Predictors
-from subsample_mcmc.target.row_labels import refuse_other_names, refuse_other_order, row_labels_of
+from subsample_mcmc.target.row_labels import (
+    refuse_other_names,
+    refuse_other_order,
+    refuse_other_rows,
+    row_labels_of,
+    with_categories,
+)
 from subsample_mcmc.target.sources.checksums import array_hash, checksum
 from subsample_mcmc.target.sources.found import source_of
 from subsample_mcmc.target.user_functions import (
@@ -116,13 +122,13 @@ class Model:
                 '{"y": y}, or a data frame, so that log_likelihood can read data.y[n].'
             )
         named = data._asdict() if hasattr(data, "_asdict") else data
-        refuse_other_order(named)  # of categories, too, which become codes
         data, self.categories = coded(data, touches)
+        refuse_other_order(with_categories(named, self.categories))  # codes have no labels
         self.columns = columns_of(data)  # of matrices that were data frames
         by_row = prepared(data, missing)
         count = first_length if log_likelihood is None else common_length
         self.size = count(by_row)
-        # What pandas or xarray call the rows; None where nobody does, or in another process.
+        # What pandas or xarray call the rows; None where nobody does.
         self.row_labels = row_labels_of(named, self.size)
         kept = tables_of(tables, by_row, missing)
         self.data, self.tables = joined(by_row, kept), tuple(kept)
@@ -209,7 +215,7 @@ class Model:
         return (
             type(self),
             self.given,
-            {n: getattr(self, n) for n in ("categories", "columns", "design")}
+            {n: getattr(self, n) for n in ("categories", "columns", "design", "row_labels")}
             | {"more": self.more and refuse_more},
         )
 
@@ -302,6 +308,7 @@ class Model:
             )
         for name, value in values.items():
             variable = self.variables[name]
+            refuse_other_rows(f"state {name}", value, self.row_labels, others=False)
             block, given = variable.block, np.asarray(value)
             if given.shape not in (block.shape, block.shape or (1,)):
                 raise ValueError(

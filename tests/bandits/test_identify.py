@@ -4,6 +4,8 @@ import inspect
 import signal
 import subprocess
 import sys
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -383,10 +385,25 @@ def test_an_interrupt_leaves_what_there_is(runs):
         assert (run.totals == 20_000).all()
 
 
+@pytest.mark.parametrize("kind", [Fraction, Decimal, str, np.float32, bool])
+def test_a_reward_may_be_whatever_makes_a_float(kind):
+    run = sm.identify(
+        lambda arm, rng: kind(arm), 2, sm.SequentialHalving(20), seed=1, compiled=False,
+        progress=False,
+    )  # fmt: skip
+    assert run.means.tolist() == [float(kind(0)), float(kind(1))]
+
+
+@pytest.mark.parametrize("reward", [None, "one", [1.0], np.zeros(2)])
+def test_a_reward_that_makes_none_is_told_of(reward):
+    with pytest.raises(TypeError, match=r"\(arm=[01]\) returned"):
+        sm.identify(
+            lambda arm, rng: reward, 2, sm.SequentialHalving(20), compiled=False, progress=False
+        )
+
+
 INTERRUPTED = """
 import signal
-import subprocess
-import sys
 import subsample_mcmc as sm
 
 class Interrupt(Exception):
@@ -450,7 +467,7 @@ def test_counts_are_counts(given, message):
 def test_a_selector_is_a_strategy(selector):
     with pytest.raises(TypeError, match=r"give a strategy such as sm\.LilUCB"):
         sm.identify(pull, 3, selector, **QUIET)
-    with pytest.raises(TypeError, match="it must return a strategy"):
+    with pytest.raises(TypeError, match=r"selector\(data\)=.*give a strategy such as"):
         sm.identify(pull, 3, lambda data: selector, **QUIET)
 
 

@@ -1,5 +1,7 @@
 """What is given by row later than the data, in another order of its rows, is refused."""
 
+import copy
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -127,6 +129,80 @@ def test_names_of_rows_in_another_order_are_refused(kind):
     own = shuffled(frame)
     model = sm.Model(log_likelihood, own, {"mu": 0.0}, coords={"obs": names.loc[own.index]})
     assert list(model.axes.coords["obs"]) == list(own.index.astype(str))
+
+
+def test_names_of_rows_that_have_but_numbers_may_be_any():
+    for names in (pd.date_range("2020-01-01", periods=N), pd.Index(np.arange(N)[::-1])):
+        model = sm.Model(log_likelihood, ORDERED, {"mu": 0.0}, coords={"obs": names})
+        assert list(model.axes.coords["obs"]) == list(np.asarray(names))
+
+
+def test_what_is_equal_in_other_kinds_is_not_refused():
+    """Times in two zones, categories, not-a-number; labels that repeat have an order, too."""
+    here = pd.date_range("2020-01-01", periods=N, tz="UTC")
+    model = model_of(ORDERED.set_axis(here))
+    assert model.without(ORDERED.y.set_axis(here.tz_convert("Asia/Tokyo")) > 0.0).size < N
+    names = [f"s{i}" for i in range(N)]
+    model = model_of(ORDERED.set_axis(pd.CategoricalIndex(names)))
+    assert model.without(ORDERED.y.set_axis(pd.Index(names)) > 0.0).size < N
+    gone = pd.Index([np.nan, *range(1, N)])
+    assert model_of(ORDERED.set_axis(gone)).without(ORDERED.y.set_axis(gone.copy()) > 0.0).size < N
+    years = pd.Index(np.arange(N) // 7)
+    with pytest.raises(ValueError, match="another order"):
+        model_of(ORDERED.set_axis(years)).without(ORDERED.y.set_axis(years[::-1]) > 0.0)
+    pairs = pd.MultiIndex.from_arrays([np.arange(N), np.arange(N), np.zeros(N)])
+    with pytest.warns(UserWarning, match=r"in row 0 \(0, 0\), where the data has \(0, 0, 0.0\)"):
+        model_of(ORDERED.set_axis(pairs)).without(ORDERED.y.set_axis(pairs.droplevel(2)) > 0.0)
+
+
+def of_rows(state, data, n):
+    return -0.5 * (data.y[n] - state.z[n]) ** 2
+
+
+def test_states_by_row_in_another_order_are_refused():
+    frame = shuffled(ORDERED)
+    with pytest.raises(ValueError, match=r"state z has other row labels.*another order"):
+        sm.Model(of_rows, frame, {"z": ORDERED.y})
+    model = sm.Model(of_rows, frame, {"z": frame.y})
+    with pytest.raises(ValueError, match="state z has other row labels"):
+        sm.sample(model, sm.Slice("z"), 5, chains=1, start={"z": ORDERED.y}, progress=False)
+    sm.Model(of_rows, frame, {"z": pd.Series(np.zeros(N), index=range(5, N + 5))})  # of others
+
+
+def test_more_rows_and_copies_keep_labels():
+    frame = shuffled(ORDERED)
+    more = frame.iloc[:10].set_axis(range(100, 110))
+    both = model_of(frame).append(more)
+    assert both.row_labels.equals(frame.index.append(more.index))
+    with pytest.raises(ValueError, match="another order"):
+        both.without(pd.concat([ORDERED, more]).y > 0.0)
+    assert copy.copy(model_of(frame)).row_labels.equals(frame.index)
+    assert model_of(frame).append({"y": [0.0], "a": [1.0], "count": [2]}).row_labels is None
+
+
+def test_differences_of_models_in_another_order_are_told_of(trace):
+    def of_z(state, data, n):
+        return -0.5 * (data.z[n] - state.mu[0]) ** 2
+
+    frame, found = ORDERED.rename(columns={"y": "z"})[["z"]], []
+    for one in (frame, shuffled(frame)):
+        model = sm.Model(of_z, one, {"mu": 0.0})
+        drawn = sm.sample(model, sm.Slice("mu"), 200, 50, chains=2, seed=1, progress=False)
+        found.append(sm.loo(model, drawn, progress=False))
+    with pytest.warns(UserWarning, match="in the same order"):
+        found[0].difference(found[1])
+
+
+def test_categories_of_new_data_in_another_order_are_refused():
+    group = pd.Series(np.where(ORDERED.y > 0.0, "high", "low")).astype("category")
+    model = sm.Model(
+        lambda s, d, n: -0.5 * (d.y[n] - s.a[d.group[n]]) ** 2,
+        {"y": ORDERED.y, "group": group}, {"a": np.zeros(2)}, touches={"a": "group"},
+        simulate=lambda rng, s, d, n: s.a[d.group[n]] + d.y[n],
+    )  # fmt: skip
+    run = sm.sample(model, sm.Slice("a"), 5, 5, chains=1, seed=1, progress=False)
+    with pytest.raises(ValueError, match="data group has other row labels than y"):
+        sm.predict(model, run, data={"y": ORDERED.y, "group": shuffled(group)}, progress=False)
 
 
 def test_new_data_of_predictions_have_their_own_order(trace):

@@ -10,6 +10,7 @@ from subsample_mcmc.errors import warn
 from subsample_mcmc.runs.criticism.sampling import SampleOfData, difference_of, total_of
 from subsample_mcmc.style import COLOURS, SMALL, axes_of, thinned
 from subsample_mcmc.target.axes import ROWS, in_nanoseconds, shown
+from subsample_mcmc.target.row_labels import compared
 
 NAMED = 5  # data with the largest k that a figure names
 BAD = 1.0  # k beyond which importance sampling says nothing
@@ -221,7 +222,8 @@ class LeaveOneOut:
 def warn_of_other_data(one: Any, other: Any) -> None:
     """Say what tells that a datum of one model is not the same as that of the other's row."""
     labels = [model.axes.coords.get(ROWS) for model in (one, other)]
-    if all(known is not None for known in labels) and not np.array_equal(labels[0], labels[1]):
+    named = all(known is not None for known in labels)
+    if (named and not np.array_equal(labels[0], labels[1])) or in_another_order(one, other):
         warn(
             "rows of the two models have other labels: differences are those of one row and "
             "another. Give both models the same data, in the same order."
@@ -237,6 +239,15 @@ def warn_of_other_data(one: Any, other: Any) -> None:
             f"{n}: densities of other data, other units, or rows in another order cannot be "
             "compared. Give both models the same data, in the same order."
         )
+
+
+def in_another_order(one: Any, other: Any) -> bool:
+    """Have two models the same rows in another order, by what pandas or xarray call them."""
+    both = one.row_labels, other.row_labels
+    if any(known is None for known in both) or len(both[0]) != len(both[1]):
+        return False
+    found = compared(*both)
+    return found is not None and found[1]
 
 
 def outcomes(model: Any) -> Any:

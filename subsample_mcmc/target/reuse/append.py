@@ -11,6 +11,7 @@ from subsample_mcmc.target.elsewhere.rows import RowsElsewhere, some_rows, with_
 from subsample_mcmc.target.model import Model
 from subsample_mcmc.target.population import prepared
 from subsample_mcmc.target.reuse.subset import compare, of_lists, refuse_kinds
+from subsample_mcmc.target.row_labels import refuse_other_order, row_labels_of
 from subsample_mcmc.target.sources.found import source_of
 from subsample_mcmc.target.sources.joined import JoinedSource
 from subsample_mcmc.target.sources.local import LocalSource
@@ -41,7 +42,16 @@ def append(model: Model, rows: Any) -> Model:
     made = in_memory(model, rows) if model.elsewhere is None else elsewhere(model, rows)
     made.columns, made.design, made.more = model.columns, model.design, model.more
     made.grown = Grown(ref(model), model.size)
+    if model.elsewhere is None and model.row_labels is not None:
+        own = row_labels_of(fields_of(rows), made.size - model.size)
+        made.row_labels = None if own is None else model.row_labels.append(own)
     return made
+
+
+def fields_of(rows: Any) -> dict[str, Any]:
+    """What was given by name."""
+    found = by_name(rows)
+    return found._asdict() if hasattr(found, "_asdict") else found
 
 
 def in_memory(model: Model, rows: Any) -> Model:
@@ -152,11 +162,10 @@ def parts_of(rows: Any) -> Source:
     """A source of rows, or of arrays in memory."""
     if (source := source_of(rows)) is not None:
         return source
-    found = by_name(rows)
-    if hasattr(found, "_asdict"):
-        found = found._asdict()
+    found = fields_of(rows)
     if not isinstance(found, dict) or not found:
         raise TypeError(f"rows={rows!r:.60}: give them by name, as data of sm.Model: {{'y': y}}.")
+    refuse_other_order(found)
     return LocalSource([{name: np.asarray(value) for name, value in found.items()}])
 
 
