@@ -20,6 +20,7 @@ from subsample_mcmc.errors import RewardError
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.pointers import call_numbers, pointer_to
+from subsample_mcmc.numerics.random import Chances
 
 RATIO = 1.1  # between the times at which a run is looked at
 FINE, DONE, ASKS_HELP, BAD_REWARD, BAD_LENGTH, PAUSED = range(6)
@@ -70,16 +71,6 @@ def counting(tell: Any) -> Any:
 
 
 # ---------------------------------------------------------------------------------------- the loop
-class Chances(NamedTuple):
-    """Where a strategy's random numbers come from, by its address.
-
-    Handed over as it is, a Generator is taken apart at every call by functions of Python's, and an
-    interrupt meanwhile (Ctrl-C) ends the process, or is lost.
-    """
-
-    rng: np.random.Generator
-
-
 @memoised
 def loop_over(steps: Steps) -> Any:
     """The compiled loop up to `until` pulls, or some more: why it came back."""

@@ -1,11 +1,21 @@
 """Where the random streams of a run come from, and variables in a form that compiles fast."""
 
 from math import log, sqrt
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from subsample_mcmc.numerics.jit import jit
+
+
+class Chances(NamedTuple):
+    """Where random numbers come from, for compiled code that Python calls often: by its address.
+
+    Handed over as it is, a Generator is taken apart at every call by functions of Python's, and an
+    interrupt meanwhile (Ctrl-C) ends the process, or is lost.
+    """
+
+    rng: np.random.Generator
 
 
 @jit(inner=True)

@@ -19,8 +19,9 @@ from subsample_mcmc.errors import CompileError, RewardError, compile_message, wa
 from subsample_mcmc.numerics.compared import in_numbers, in_python, refuse_apart, value_of
 from subsample_mcmc.numerics.jit import DISABLED, FLAGS, NUMBA_ERRORS, jit
 from subsample_mcmc.numerics.memo import memoised
+from subsample_mcmc.numerics.pointers import pointer_to
 from subsample_mcmc.numerics.progress import Bar, quietly
-from subsample_mcmc.numerics.random import root_of
+from subsample_mcmc.numerics.random import Chances, root_of
 from subsample_mcmc.numerics.records import record, similar
 from subsample_mcmc.runs.store.netcdf import tempered, tilted, unadjusted
 from subsample_mcmc.runs.trace import Trace
@@ -271,11 +272,11 @@ def maker_of(simulate: Any) -> Any:
     """fill(...): data of one draw, from a number on, every look-up checked."""
 
     @jit(user=True, checked=True)
-    def fill(rng, state, data, at, first, out):
+    def fill(chances, state, data, at, first, out):
         for i in range(len(out)):
             n = first + i
             at[0] = n
-            out[i] = simulate(rng, state, data, np.int64(n) & MASK)
+            out[i] = simulate(chances.rng, state, data, np.int64(n) & MASK)
 
     return fill
 
@@ -330,7 +331,7 @@ class Maker:
         stream = np.random.SeedSequence(entropy, spawn_key=(*key, STREAM, chain, draw))
         rng = np.random.default_rng(stream)
         try:
-            self.fill(rng, own.state, self.data, own.at, 0, own.out)
+            self.fill(pointer_to(Chances(rng)), own.state, self.data, own.at, 0, own.out)
         except NUMBA_ERRORS as error:
             raise CompileError(compile_message(error, self.simulate)) from error
         except IndexError:
@@ -362,8 +363,9 @@ class Maker:
             for n in sorted({0, self.size // 2, self.size - 1}):
                 out = np.zeros(min(COMPARED, self.size - n))
                 seed = (chain, draw, n)
+                rng = np.random.default_rng(seed)
                 try:
-                    self.fill(np.random.default_rng(seed), state, self.data, at, n, out)
+                    self.fill(pointer_to(Chances(rng)), state, self.data, at, n, out)
                 except NUMBA_ERRORS as error:
                     raise CompileError(compile_message(error, self.simulate)) from error
                 except Exception:
