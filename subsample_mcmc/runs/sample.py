@@ -287,7 +287,7 @@ def carried_out(
     else:
         made = [data_of(program, m) for m in members]
         trace = trace_of(meta, made, "" if errors else "others had not begun to draw.")
-    trace.interrupted = team.interrupted
+    trace.interrupted, trace.row_labels = team.interrupted, program.model.row_labels
     known = [m.fetched for m in members if m.fetched is not None]
     trace.fetched = np.sum(known, axis=0) if known else None
     stored = f" and are stored in {path}" if path is not None else ""

@@ -99,6 +99,7 @@ class Trace:
         self.interrupted = False  # ended by Ctrl-C
         # Where rows are elsewhere, of this call: rows fetched, sums over all, seconds waited.
         self.fetched: Any = None
+        self.row_labels: Any = None  # what pandas calls the model's rows, of a run made here
         self.shape = (len(chains), length)
         self.seconds = np.array([float(chain.seconds) for chain in chains])
         self.processor = np.array([float(getattr(chain, "processor", 0.0)) for chain in chains])
@@ -280,7 +281,9 @@ class Trace:
             )
             for i in range(self.shape[0])
         ]  # fmt: skip
-        return Trace(self.meta | {"fingerprints": prints}, chains)
+        made = Trace(self.meta | {"fingerprints": prints}, chains)
+        made.row_labels = self.row_labels
+        return made
 
     def report(self) -> Report:
         """A verdict, warnings, a summary, what the run cost and how audited decisions fared."""

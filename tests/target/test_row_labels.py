@@ -57,7 +57,7 @@ def by_row(model, trace):
         "log_likelihood": lambda y: trace.log_likelihood(model, rows=y > 0.0).obs.to_numpy(),
         "predict": lambda y: sm.predict(model, trace, observed=y, seed=1, progress=False).observed,
         "to_arviz": lambda y: np.asarray(
-            trace.to_arviz(observed={"y": y}, log_likelihood=model)["observed_data"]["y"]
+            trace.to_arviz(observed={"y": y})["observed_data"]["y"]
         ),
         "kfold": lambda y: sm.kfold(
             model, kernel, folds=(y > 0.0).astype(int), draws=10, warmup=10, chains=2, seed=1,
@@ -129,6 +129,14 @@ def test_names_of_rows_in_another_order_are_refused(kind):
     own = shuffled(frame)
     model = sm.Model(log_likelihood, own, {"mu": 0.0}, coords={"obs": names.loc[own.index]})
     assert list(model.axes.coords["obs"]) == list(own.index.astype(str))
+
+
+def test_a_stored_run_knows_the_rows_of_its_model_by_that(tmp_path, trace):
+    trace.save(tmp_path / "run.nc")
+    stored, model = sm.load(tmp_path / "run.nc"), model_of(shuffled(ORDERED))
+    with pytest.raises(ValueError, match="another order"):
+        stored.to_arviz(observed={"y": ORDERED.y}, log_likelihood=model)
+    assert stored.to_arviz(observed={"y": ORDERED.y}) is not None  # nothing tells
 
 
 def test_names_of_rows_that_have_but_numbers_may_be_any():

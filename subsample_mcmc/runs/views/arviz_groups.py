@@ -21,7 +21,9 @@ def to_arviz(trace: Any, observed: Any, log_likelihood: Any, thin: int, progress
     import xarray
 
     thin = whole(thin, "thin", "1 for every draw, k for every k-th")
-    row_labels = getattr(log_likelihood, "row_labels", None)
+    row_labels = trace.row_labels
+    if row_labels is None:  # of a stored run
+        row_labels = getattr(log_likelihood, "row_labels", None)
     observed = {} if observed is None else as_dict(observed, row_labels)
     kept = slice(0, trace.shape[1], thin)
     attrs = attributes(trace.meta, trace.seconds)
