@@ -7,6 +7,7 @@ import pytest
 from scipy import special, stats
 
 from subsample_mcmc.models import glm
+from subsample_mcmc.models.glm import hurdles
 from tests.helpers.claims import equal
 from tests.helpers.family_laws import BETA, FAMILIES, made
 
@@ -105,7 +106,6 @@ def test_numbers_beside_a_formula_are_those_of_other_frames():
 @pytest.mark.parametrize("r", [0.3, 20.0])
 def test_bounds_of_a_given_dispersion_are_the_largest_on_a_grid(r):
     """As those that are proved by intervals, which takes long: within 2%, and never passed."""
-    from subsample_mcmc.models.glm import hurdles
 
     def law(z):
         whole = mpmath.log1p(mpmath.exp(z))

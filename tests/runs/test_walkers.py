@@ -6,6 +6,7 @@ import pytest
 import subsample_mcmc as sm
 from subsample_mcmc.runs.chain import Chunk, Program, Walker
 from subsample_mcmc.runs.fingerprint import INITIAL, of_run
+from subsample_mcmc.runs.parallel import ChainPlan
 from subsample_mcmc.runs.sample import annealing
 from tests.helpers import runs
 
@@ -111,8 +112,6 @@ def test_a_function_that_breaks_leaves_the_whole_draws_before_it(thin):
 
 def test_chains_know_how_long_their_warm_up_is():
     """Kernels that learn settle in the last part of it; at a checkpoint, too."""
-    from subsample_mcmc.runs.parallel import ChainPlan
-
     program = Program(runs.model(), runs.kernel())
     plan = ChainPlan(10, 40, 1, 0.0, 1, ())
     first = plan.walker(program, 0)

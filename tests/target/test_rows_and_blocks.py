@@ -11,6 +11,8 @@ from subsample_mcmc.target.axes import in_nanoseconds
 from subsample_mcmc.target.data import in_order
 from subsample_mcmc.target.layout import PartRun, Run
 from subsample_mcmc.target.moved import moved
+from subsample_mcmc.target.reuse.remembered import told_of
+from subsample_mcmc.target.sources.local import LocalSource
 from tests.helpers import runs
 from tests.runs.views.test_arviz import trace_of
 
@@ -102,8 +104,6 @@ def test_what_a_start_says_of_components_that_are_not_there_is_left_out():
 
 def test_what_is_remembered_is_of_where_discrete_blocks_begin():
     """A fit holds them there."""
-    from subsample_mcmc.target.reuse.remembered import told_of
-
     one, other = (told_of(runs.model(state={"k": k, "theta": np.array([0.2, 0.1])}))
                   for k in (0, 1))  # fmt: skip
     assert [name for name in one if one[name] != other[name]] == ["initial state"]
@@ -111,8 +111,6 @@ def test_what_is_remembered_is_of_where_discrete_blocks_begin():
 
 def test_columns_of_rows_elsewhere_keep_the_order_of_their_source():
     """Not that of the alphabet: coefficients have the names of their columns."""
-    from subsample_mcmc.target.sources.local import LocalSource
-
     rng = np.random.default_rng(0)
     b, a, y = rng.normal(size=(3, 200))
     parts = [{"b": b[s], "a": a[s], "y": y[s]} for s in (slice(90), slice(90, 200))]

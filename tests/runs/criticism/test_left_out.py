@@ -10,6 +10,7 @@ from scipy import stats
 
 import subsample_mcmc as sm
 from subsample_mcmc.models import glm
+from subsample_mcmc.runs.criticism.kfold import largest_rhat
 from subsample_mcmc.runs.criticism.loo import efficiency
 from subsample_mcmc.runs.criticism.sampling import spread_of
 from tests.runs.views.test_arviz import trace_of
@@ -80,8 +81,6 @@ def test_folds_are_sampled_by_streams_of_their_own(monkeypatch):
 
 
 def test_the_r_hat_of_a_fold_is_that_of_its_worst_block():
-    from subsample_mcmc.runs.criticism.kfold import largest_rhat
-
     known = {"a": 1.4, "b": 1.0}
     block = SimpleNamespace(block=SimpleNamespace(discrete=False))
     model = SimpleNamespace(variables={name: block for name in known})

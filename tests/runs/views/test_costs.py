@@ -8,9 +8,15 @@ import pytest
 from scipy import stats
 
 import subsample_mcmc as sm
-from subsample_mcmc.runs.views.costs import evaluations_of, seconds_of
+from subsample_mcmc.runs.views.costs import (
+    bounds_met,
+    evaluations_of,
+    microseconds_of,
+    seconds_of,
+    worst_of,
+)
 from subsample_mcmc.runs.views.predictions import Predictions
-from subsample_mcmc.runs.views.probabilities import ALARM, Estimate, jackknife
+from subsample_mcmc.runs.views.probabilities import ALARM, Estimate, frozen, jackknife
 from tests.runs.views.test_arviz import trace_of
 
 
@@ -67,8 +73,6 @@ def test_shares_of_predicted_values_add_up_to_one():
 
 def test_a_time_is_that_of_all_steps_of_draws_that_are_thinned():
     """Of 100 steps of warm-up, and 4 for each of 100 draws: a fifth is the warm-up's."""
-    from subsample_mcmc.runs.views.costs import microseconds_of
-
     meta = {"warmup": 100, "thin": 4}
     run = SimpleNamespace(meta=meta, shape=(1, 100), made=[100], seconds=np.array([0.5]))
     assert microseconds_of(run, 400) == pytest.approx(1e6 * 0.8 * 0.5 / 400)
@@ -76,8 +80,6 @@ def test_a_time_is_that_of_all_steps_of_draws_that_are_thinned():
 
 def test_draws_in_which_a_tilt_s_kernel_did_not_run_tell_nothing_of_it():
     """Their counts are zeros, which would be the tilt of value 0."""
-    from subsample_mcmc.runs.views.probabilities import frozen
-
     stats_of = {"steps": np.array([[1, 0, 1, 0]]), "value": np.array([[2, 0, 1, 0]]),
                 "tilt": np.array([[0.5, 0.0, -0.3, 0.0]])}  # fmt: skip
     trace = SimpleNamespace(stats={"k": stats_of}, shape=(1, 4), learnt=lambda label, name: [None])
@@ -85,8 +87,6 @@ def test_draws_in_which_a_tilt_s_kernel_did_not_run_tell_nothing_of_it():
 
 
 def test_bounds_that_were_met_are_those_of_one_decision():
-    from subsample_mcmc.runs.views.costs import bounds_met
-
     stats_of = {"bound": np.array([[3.0, 0.0, 8.0]]), "decisions": np.array([[1, 0, 4]])}
     assert bounds_met(stats_of).tolist() == [3.0, 2.0]
 
@@ -120,8 +120,6 @@ def test_a_summary_of_chains_with_tilts_is_of_each():
 
 def test_the_worst_r_hat_is_also_of_blocks_that_never_moved():
     """Chains that stand at values of their own have an R-hat without end, and no ESS."""
-    from subsample_mcmc.runs.views.costs import worst_of
-
     moved_well = SimpleNamespace(ess=100.0, rhat=1.01, every=1, draws=500)
     stood = SimpleNamespace(ess=np.nan, rhat=np.inf, every=1, draws=500)
     found = worst_of([moved_well, stood], 2)
