@@ -212,12 +212,11 @@ class Model:
     def __reduce__(self):  # made anew where it is unpickled: no machine code, read-only arrays
         if self.elsewhere is not None:
             raise TypeError(SENT)
-        return (
-            type(self),
-            self.given,
-            {n: getattr(self, n) for n in ("categories", "columns", "design", "row_labels")}
-            | {"more": self.more and refuse_more},
-        )
+        known = {n: getattr(self, n) for n in ("categories", "columns", "design")}
+        known["more"] = self.more and refuse_more
+        if self.row_labels is not None:
+            known["row_labels"] = self.row_labels
+        return type(self), self.given, known
 
     def state(self, ints: np.ndarray, floats: np.ndarray) -> Any:
         """The blocks of two flat arrays as users read them: a record of read-only views."""

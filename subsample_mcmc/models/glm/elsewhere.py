@@ -101,10 +101,7 @@ def by_parts(family: Any) -> Any:
     def made(*given, **named):
         found = given_elsewhere(signature, given, named)
         if found is None:
-            model = family(*given, **named)
-            model.more = further_rows(made, model, signature, given, named)
-            model.row_labels = row_labels_of(signature.bind(*given, **named).arguments, model.size)
-            return model
+            return of_rows_here(made, family(*given, **named), signature, given, named)
         source, terms, by_row, others = found
         return regression(made, source, terms, by_row, others)
 
@@ -196,9 +193,13 @@ class FurtherRows(NamedTuple):
         return model.data
 
 
-def further_rows(function: Any, model: Any, signature: Any, given: tuple, named: dict) -> Any:
-    """What makes columns of further rows of a model in memory."""
+def of_rows_here(function: Any, model: Any, signature: Any, given: tuple, named: dict) -> Any:
+    """A model in memory, which knows what pandas calls its rows, and makes columns of further ones.
+
+    Not in `made` itself: that is sent to workers, as it is written.
+    """
     arguments = dict(signature.bind(*given, **named).arguments)
+    model.row_labels = row_labels_of(arguments, model.size)
     by_row = tuple(n for n, v in arguments.items() if n == "x" or (n in BY_ROW and np.ndim(v)))
     others = {name: value for name, value in arguments.items() if name not in by_row}
     why = ""
@@ -206,7 +207,8 @@ def further_rows(function: Any, model: Any, signature: Any, given: tuple, named:
         why = "a formula makes columns of all rows together"
     elif "classes" in signature.parameters and others.get("classes") is None:
         why = "the classes were counted in y: give classes=K"
-    return FurtherRows(function, others, by_row, terms_of(model), why)
+    model.more = FurtherRows(function, others, by_row, terms_of(model), why)
+    return model
 
 
 def terms_of(model: Any) -> list[str] | None:
