@@ -150,13 +150,15 @@ def arrivals(runs):
 
     Half a nat is within the noise of the tilts, which meets it sooner or later by chance.
     """
+    begun = {name: run for name, run in runs.items() if run.journey is not None}
+    ways = {
+        name: (log_posteriors(run)[0], worst_error(run, truth_of(runs)))
+        for name, run in begun.items()
+    }
     for nats in NEAR:
         found = {}
-        for name, run in runs.items():
-            if run.journey is None:
-                continue
-            near = np.flatnonzero(worst_error(run, truth_of(runs)) < nats)
-            read = log_posteriors(run)[0]
+        for name, (read, error) in ways.items():
+            near = np.flatnonzero(error < nats)
             head = f"Wang-Landau from zero, {name}:"
             if len(near):
                 found[name] = read[near[0]]

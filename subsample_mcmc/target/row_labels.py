@@ -85,23 +85,27 @@ def refuse_other_names(name: str, value: Any, labels: Any) -> None:
     name, labels: as in refuse_other_rows.
     """
     if is_index(value):  # names, and no labels of them, where the rows have but numbers
-        numbered = labels is None or np.array_equal(labels, np.arange(len(labels)))
-        value = None if numbered else value.to_series()
+        value = None if are_numbers(labels) else value.to_series()
     refuse_other_rows(name, value, labels, others=False)
 
 
-def refuse_labels(name: str, value: Any, labels: Any) -> None:
-    """Refuse labels of rows where numbers of rows are asked for, if these are not the same.
+def are_numbers(labels: Any) -> bool:
+    """Say labels no more than where rows stand, or nothing (None)."""
+    return labels is None or np.array_equal(labels, np.arange(len(labels)))
 
-    name, labels: as in refuse_other_rows.
+
+def refuse_wrong_rows(rows: Any, labels: Any) -> None:
+    """Refuse what picks rows, by labels where these are not numbers, or in another order.
+
+    labels: as in refuse_other_rows.
     """
-    if not is_index(value) or labels is None or np.array_equal(labels, np.arange(len(labels))):
-        return
-    raise TypeError(
-        f"{name} is an index of pandas, {in_words(tuple(value[:3]))} ..., and rows are taken by "
-        f"position, 0 to {len(labels) - 1:,}: give frame.index.get_indexer({name}), where frame "
-        f"has the data, or {name}.to_numpy() if these are positions."
-    )
+    if is_index(rows) and not are_numbers(labels):
+        raise TypeError(
+            f"rows is an index of pandas, {in_words(tuple(rows[:3]))} ..., and rows are taken by "
+            f"position, 0 to {len(labels) - 1:,}: give frame.index.get_indexer(rows), where frame "
+            "has the data, or rows.to_numpy() if these are positions."
+        )
+    refuse_other_rows("rows", rows, labels)
 
 
 def refuse_other_labels(

@@ -18,7 +18,7 @@ from subsample_mcmc.runs.store.netcdf import tilted
 from subsample_mcmc.target.model import ELSEWHERE, LABELS, Model
 from subsample_mcmc.target.pointwise import Pointwise, left_out_of
 from subsample_mcmc.target.population import whole
-from subsample_mcmc.target.row_labels import refuse_labels, refuse_other_rows
+from subsample_mcmc.target.row_labels import refuse_wrong_rows
 
 LIMIT = 2_000_000_000  # bytes of log likelihoods that are made at a time
 # Seconds of compiled work between two looks at Ctrl-C; seconds after which a bar appears.
@@ -61,8 +61,7 @@ class LogLikelihoods:
                 "likelihood, or take sm.kfold."
             )
         self.model, self.flat, self.draws, self.progress = model, trace.flat, draws, progress
-        refuse_other_rows("rows", rows, model.row_labels)
-        refuse_labels("rows", rows, model.row_labels)
+        refuse_wrong_rows(rows, model.row_labels)
         self.rows = picked(rows, model.size)
         self.shape = trace.shape[0], len(draws), len(self.rows)
 

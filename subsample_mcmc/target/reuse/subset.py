@@ -11,7 +11,7 @@ from subsample_mcmc.target.lookups.bounds import check_model
 from subsample_mcmc.target.model import Model
 from subsample_mcmc.target.moved import some_states
 from subsample_mcmc.target.pointwise import Pointwise
-from subsample_mcmc.target.row_labels import refuse_labels, refuse_other_rows
+from subsample_mcmc.target.row_labels import refuse_wrong_rows
 
 STATES = 4  # in which the data that remain must say what they said
 MOST = 1_000_000  # data that are asked; of more, some evenly spaced, and neighbours of the others
@@ -22,8 +22,7 @@ SAME = 1e-9
 def without(model: Model, rows: Any) -> Model:
     """See Model.without."""
     refuse_rows_elsewhere(model, "model.without")
-    refuse_other_rows("rows", rows, model.row_labels)
-    refuse_labels("rows", rows, model.row_labels)
+    refuse_wrong_rows(rows, model.row_labels)
     keep = kept_rows(rows, model.size)
     refuse_kinds(model)
     model.notice_changes()
