@@ -28,6 +28,7 @@ from subsample_mcmc.runs.trace import Trace
 from subsample_mcmc.runs.views.log_likelihoods import check, kept_draws
 from subsample_mcmc.runs.views.predictions import Predictions
 from subsample_mcmc.target.data import (
+    as_fields,
     by_name,
     datum_of,
     in_order,
@@ -133,7 +134,7 @@ def predict(
 def labels_of_new(data: Any, size: int) -> Any:
     """What the rows of other data are called, if pandas or xarray know."""
     columns = {"data": data} if is_frame(data) else by_name(data)
-    return row_labels_of(columns._asdict() if hasattr(columns, "_asdict") else columns, size)
+    return row_labels_of(as_fields(columns), size)
 
 
 def new_data(model: Model, data: Any) -> tuple[Any, int]:
@@ -146,7 +147,7 @@ def new_data(model: Model, data: Any) -> tuple[Any, int]:
     elif is_frame(data):  # which may have other columns, too
         fields = {name: data[name] for name in data.columns if name in known}
     elif isinstance(data, Mapping) or hasattr(data, "_asdict"):
-        fields = dict(data._asdict() if hasattr(data, "_asdict") else data)
+        fields = dict(as_fields(data))
     else:
         raise TypeError(
             f"data={data!r:.60}: give a dict of arrays, or a data frame, as to sm.Model."

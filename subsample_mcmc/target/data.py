@@ -72,6 +72,11 @@ def size_in_words(size: int) -> str:
     return f"{size / 10**power:.3g} {unit}"
 
 
+def as_fields(data: Any) -> Any:
+    """Columns by name, of a dict or a named tuple; anything else as it is."""
+    return data._asdict() if hasattr(data, "_asdict") else data
+
+
 def by_name(data: Any) -> Any:
     """A data frame, or another table, as a dict of its columns; anything else as it is."""
     refuse_elsewhere(data, "data")
@@ -136,7 +141,7 @@ def coded(data: Any, touches: Any) -> tuple[Any, dict[str, np.ndarray]]:
     Elsewhere a function would read the codes as numbers: there they are refused.
     """
     data = by_name(data)
-    fields = data._asdict() if hasattr(data, "_asdict") else data
+    fields = as_fields(data)
     categories = {}
     for given in (touches or {}).values():
         for name in given if isinstance(given, list | tuple) else (given,):
@@ -201,7 +206,7 @@ def labels_of(column: Any) -> tuple[list[Any], list[Any]] | None:
 
 def columns_of(data: Any) -> dict[str, list[str]]:
     """Names of the columns of each matrix that has some."""
-    fields = data._asdict() if hasattr(data, "_asdict") else data
+    fields = as_fields(data)
     found = {name: names_of_columns(value) for name, value in fields.items()}
     return {name: names for name, names in found.items() if names is not None}
 

@@ -14,7 +14,7 @@ from subsample_mcmc.numerics.records import record, similar
 from subsample_mcmc.style import safe, tabled
 from subsample_mcmc.target.axes import ROWS, axes_of
 from subsample_mcmc.target.blocks import add_lengths, variables
-from subsample_mcmc.target.data import by_name, coded, columns_of
+from subsample_mcmc.target.data import as_fields, by_name, coded, columns_of
 from subsample_mcmc.target.exact_sums import by_chunks, has_etas
 from subsample_mcmc.target.population import (
     BIG,
@@ -121,7 +121,7 @@ class Model:
                 f"data={type(data).__name__}: give a dict or NamedTuple of arrays, such as "
                 '{"y": y}, or a data frame, so that log_likelihood can read data.y[n].'
             )
-        named = data._asdict() if hasattr(data, "_asdict") else data
+        named = as_fields(data)
         data, self.categories = coded(data, touches)
         refuse_other_order(with_categories(named, self.categories))  # codes have no labels
         self.columns = columns_of(data)  # of matrices that were data frames

@@ -6,7 +6,7 @@ from weakref import ref
 import numpy as np
 
 from subsample_mcmc.target.axes import ROWS
-from subsample_mcmc.target.data import by_name, in_order
+from subsample_mcmc.target.data import as_fields, by_name, in_order
 from subsample_mcmc.target.elsewhere.rows import RowsElsewhere, some_rows, with_rows
 from subsample_mcmc.target.model import Model
 from subsample_mcmc.target.population import prepared
@@ -43,15 +43,9 @@ def append(model: Model, rows: Any) -> Model:
     made.columns, made.design, made.more = model.columns, model.design, model.more
     made.grown = Grown(ref(model), model.size)
     if model.elsewhere is None and model.row_labels is not None:
-        own = row_labels_of(fields_of(rows), made.size - model.size)
+        own = row_labels_of(as_fields(by_name(rows)), made.size - model.size)
         made.row_labels = None if own is None else model.row_labels.append(own)
     return made
-
-
-def fields_of(rows: Any) -> dict[str, Any]:
-    """What was given by name."""
-    found = by_name(rows)
-    return found._asdict() if hasattr(found, "_asdict") else found
 
 
 def in_memory(model: Model, rows: Any) -> Model:
@@ -119,7 +113,7 @@ def columns_of(model: Model, rows: Any, old: dict[str, np.ndarray]) -> dict[str,
 
 def in_orders(model: Model, rows: Any) -> Any:
     """Rows whose matrices have the columns as the model has them, by their names."""
-    fields = rows._asdict() if hasattr(rows, "_asdict") else rows
+    fields = as_fields(rows)
     if not isinstance(fields, dict):
         return rows
     known = model.columns
@@ -162,7 +156,7 @@ def parts_of(rows: Any) -> Source:
     """A source of rows, or of arrays in memory."""
     if (source := source_of(rows)) is not None:
         return source
-    found = fields_of(rows)
+    found = as_fields(by_name(rows))
     if not isinstance(found, dict) or not found:
         raise TypeError(f"rows={rows!r:.60}: give them by name, as data of sm.Model: {{'y': y}}.")
     refuse_other_order(found)

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from subsample_mcmc.target.data import as_array
+from subsample_mcmc.target.data import as_array, as_fields
 from subsample_mcmc.target.sources.local import LocalSource
 from subsample_mcmc.target.sources.parts import SourceColumn
 from subsample_mcmc.target.sources.source import Source
@@ -16,7 +16,7 @@ def source_of(data: Any) -> Source | None:
     """Data that are read in parts as a source; None: they are in memory, or no data at all."""
     if isinstance(data, Source):
         return data
-    fields = data._asdict() if hasattr(data, "_asdict") else data
+    fields = as_fields(data)
     if is_dask(data):
         from subsample_mcmc.target.sources.dask import dask_source
 
