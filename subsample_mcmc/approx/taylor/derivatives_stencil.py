@@ -146,6 +146,9 @@ class Stencil:
             )
         self.points = stencil(d)
         self.references = np.zeros((count, d))
+        self.shared: Any = (
+            None  # (candidates, inverse factors) of all configurations, once asked for
+        )
 
     def known(self) -> bool:
         """No bound is known of a function that is only evaluated."""
@@ -158,17 +161,24 @@ class Stencil:
     def restore(self, kept: tuple) -> None:
         """The inverse of kept()."""
         self.references, self.factors = kept
+        self.shared = None
 
-    def candidates(self) -> np.ndarray:
-        """All points of all configurations, one per row."""
-        parts = zip(self.references, self.factors, strict=True)
-        return np.concatenate([point + self.points @ f.T for point, f in parts])
+    def of_all(self) -> tuple[np.ndarray, np.ndarray]:
+        """(all points of all configurations, one per row; the inverses of their factors).
+
+        Every chain, and each look at the residuals of one configuration, reads the same.
+        """
+        if self.shared is None:
+            parts = zip(self.references, self.factors, strict=True)
+            points = np.concatenate([point + self.points @ f.T for point, f in parts])
+            self.shared = points, np.linalg.inv(self.factors)
+        return self.shared
 
     def bind(self, ints, floats, steps) -> tuple[Any, Any]:
         """Arrays of one chain, over those of its reference state."""
         model, d = self.model, len(floats)
-        trial = probe(model, ints, floats, self.candidates())
-        inverse = np.array([np.linalg.inv(f) for f in self.factors])
+        candidates, inverse = self.of_all()
+        trial = probe(model, ints, floats, candidates)
         count = len(self.points)
         arrays = Arrays(
             trial, inverse, np.zeros(d), np.zeros(count),
@@ -185,7 +195,7 @@ class Stencil:
 
     def sums(self, ints, point, keep, bar, table: int = 0) -> Any:
         """(s0, s1, s2, s3) at a reference: totals at the stencil, its steps shortened if needed."""
-        d, model = len(point), self.model
+        d, model, self.shared = len(point), self.model, None
         self.references[table], self.factors[table] = point, scales_of(model, ints, point)
         unused = np.zeros((d, 0))
         for _ in range(HALVINGS):
@@ -205,9 +215,11 @@ class Stencil:
         """Sums of the log likelihood over the raced rows, at each point."""
         model = self.model
         found = totals_at(model, ints, points, bar.update)
+        if not len(keep.outliers):
+            return found
         trial = probe(model, np.array(ints), points[0].copy(), points)
         few, values = keep.outliers.astype(row_kind(model.size)), np.zeros(CHUNK)
-        for p in range(len(points) if len(few) else 0):
+        for p in range(len(points)):
             for first in range(0, len(few), CHUNK):
                 part = few[first : first + CHUNK]
                 rewards_of(trial, p, part, values[: len(part)])

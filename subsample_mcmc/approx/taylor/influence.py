@@ -32,6 +32,7 @@ from subsample_mcmc.approx.taylor.pilot import (
 from subsample_mcmc.approx.taylor.references import configuration, used_of
 from subsample_mcmc.decisions.racing import expected_pulls
 from subsample_mcmc.errors import warn
+from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.rows import row_kind
 from subsample_mcmc.target.dyadic import BLOCK, Tree, blocks_of
 from subsample_mcmc.target.rewards import probe, rewards_of
@@ -258,21 +259,32 @@ def warn_of_blind(blind: int, ways: int) -> None:
 
 def residuals_at(read, trial, rows, middle, points: int) -> np.ndarray:
     """The larger residual of each row at the two ends of a line; infinite where it is no number."""
-    values = np.zeros((points, len(rows)))
+    values, off = np.zeros((points, len(rows))), np.zeros(len(rows))
     for k in range(points):
         read(trial, 1 + k, rows, values[k])
-    up, down, high, low = values[:4]
-    slope, bend = 0.5 * (up - down), 0.5 * (up + down) - middle
-    curve = middle + FAR * FAR * bend
-    if points == 4:
-        off = np.fmax(np.abs(high - curve - FAR * slope), np.abs(low - curve + FAR * slope))
-    else:
-        near = 0.5 * (values[4] - values[5])
-        third = (near - NEAR * slope) / (NEAR**3 - NEAR)
-        odd = 0.5 * (high - low) - FAR * (slope - third) - FAR**3 * third
-        off = np.abs(0.5 * (high + low) - curve) + np.abs(odd)
-    known = np.isfinite(values.sum(axis=0) + curve)
-    return np.where(known, np.minimum(off, LARGEST), np.inf)
+    larger_of_ends(values, middle, off)
+    return off
+
+
+@jit
+def larger_of_ends(values, middle, off):
+    """What each row's log likelihoods leave over, at the points of `score_lines`."""
+    points, scale = len(values), NEAR**3 - NEAR
+    for i in range(len(off)):
+        up, down, high, low = values[0, i], values[1, i], values[2, i], values[3, i]
+        slope, bend = 0.5 * (up - down), 0.5 * (up + down) - middle[i]
+        curve, all_of_them = middle[i] + FAR * FAR * bend, up + down + high + low
+        if points == 4:
+            over, under = abs(high - curve - FAR * slope), abs(low - curve + FAR * slope)
+            largest_off = max(over, under)
+        else:
+            near = 0.5 * (values[4, i] - values[5, i])
+            all_of_them += values[4, i] + values[5, i]
+            third = (near - NEAR * slope) / scale
+            odd = 0.5 * (high - low) - FAR * (slope - third) - FAR**3 * third
+            largest_off = abs(0.5 * (high + low) - curve) + abs(odd)
+        known = abs(all_of_them + curve) < np.inf
+        off[i] = min(largest_off, LARGEST) if known else np.inf
 
 
 def lines(probes: Probes, sums, table: int, ints, at) -> tuple[np.ndarray, np.ndarray, Any]:

@@ -86,6 +86,8 @@ class Probe:
 
     def residuals(self, arm: int, rows: np.ndarray) -> np.ndarray:
         """Residuals of a point less those of the reference."""
+        if not len(rows):
+            return np.zeros(0)
         none = next((known for some, known in self.none if some is rows), None)
         if none is None:
             none = self.residuals_of(0, self.places(rows))

@@ -121,14 +121,16 @@ def some_totals(model, ints, points: np.ndarray, first: int, last: int, origin: 
 
 def scales_of(model, ints, point: np.ndarray) -> np.ndarray:
     """Steps by the curvature of the log likelihood: about one conditional standard deviation."""
-    d, middle = len(point), float(totals_at(model, ints, point[None])[0])
-    steps, bends = 1e-5 * np.maximum(np.abs(point), 1e-2), np.zeros(d)
-    left = np.arange(d)
+    d, middle, bends = len(point), None, np.zeros(len(point))
+    steps, left = 1e-5 * np.maximum(np.abs(point), 1e-2), np.arange(d)
     for _ in range(8):  # wider, until the curvature stands out of the rounding
         if not len(left):
             break
         ends = np.diag(steps)[left]
-        up, down = totals_at(model, ints, point + np.concatenate([ends, -ends])).reshape(2, -1)
+        parts = [ends, -ends] if middle is not None else [ends, -ends, np.zeros((1, d))]
+        totals = totals_at(model, ints, point + np.concatenate(parts))
+        up, down = totals[: 2 * len(left)].reshape(2, -1)
+        middle = totals[-1] if middle is None else middle
         bends[left] = np.abs(up - 2.0 * middle + down)
         left = left[np.isfinite(bends[left]) & ~(bends[left] > 1e-7 * abs(middle))]
         steps[left] *= 10.0
