@@ -10,7 +10,7 @@ Models           Model, Predictors, Population, from_pymc; positive, interval, s
                  cholesky_corr; parquet: data in files, which need not fit in memory;
                  sm.models.glm, sm.models.arch, sm.models.coreference, sm.models.returns
 Kernels          Gibbs, Metropolis (pcn, independence, delayed), Langevin, Slice, GibbsPartition,
-                 MergeSplit, WangLandau, PseudoPrior, SpikeAndSlab, interweave,
+                 MergeSplit, WangLandau, PseudoPrior, SpikeAndSlab, interweave, windows,
                  SurrogateTransition, kernel; cycle (>>), mixture, repeat, when, side_by_side
 Selectors        Racing, Exact, Thinned, LilUCB, SequentialHalving, LinGapE, BayesGap
 Rules of races   Normal, Betting, BernsteinSerfling, TTest, Confidence; b_normal, expected_pulls
@@ -85,6 +85,7 @@ from subsample_mcmc.kernels.proposals.choose import independence, pcn
 from subsample_mcmc.kernels.pseudoprior import PseudoPrior
 from subsample_mcmc.kernels.sites.interweave import interweave
 from subsample_mcmc.kernels.sites.side_by_side import side_by_side
+from subsample_mcmc.kernels.sites.windows import windows
 from subsample_mcmc.kernels.slice import Slice
 from subsample_mcmc.kernels.spikes import SpikeAndSlab
 from subsample_mcmc.kernels.surrogate.transition import SurrogateTransition
@@ -218,6 +219,7 @@ __all__ = [
     "simplex",
     "softplus",
     "when",
+    "windows",
 ]
 
 for _made in [*globals().values(), *(vars(bandits)[n] for n in bandits.__all__)]:

@@ -30,8 +30,10 @@ from subsample_mcmc.kernels.proposals.gaussian import Gaussian
 from subsample_mcmc.kernels.proposals.learned import Learned
 from subsample_mcmc.kernels.proposals.own import UserProposal
 from subsample_mcmc.kernels.proposals.walk import RandomWalk
+from subsample_mcmc.kernels.sites.bridges import Bridges
 from subsample_mcmc.kernels.sites.interweave import Shift, Stretch
 from subsample_mcmc.kernels.sites.side_by_side import SideBySide
+from subsample_mcmc.kernels.sites.windows import Windows
 from subsample_mcmc.runs.criticism.elpd import LeaveOneOut
 from subsample_mcmc.runs.default_kernel import DefaultKernel
 from subsample_mcmc.runs.trace import Trace
@@ -127,6 +129,8 @@ PAPERS: dict[Thing, tuple[str, ...] | Callable[[Any], tuple[str, ...]]] = {
     kernels.SurrogateTransition: ("liu2001",),
     Shift: ("yu2011",),
     Stretch: ("yu2011",),
+    Windows: ("goodman1989",),
+    Bridges: ("yu2011",),
     kernels.WangLandau: ("wang2001", METHOD),
     kernels.Langevin: langevin,
     kernels.Slice: slices,

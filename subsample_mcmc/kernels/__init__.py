@@ -18,6 +18,7 @@ from subsample_mcmc.kernels.proposals.choose import independence, pcn
 from subsample_mcmc.kernels.pseudoprior import PseudoPrior
 from subsample_mcmc.kernels.sites.interweave import interweave
 from subsample_mcmc.kernels.sites.side_by_side import side_by_side
+from subsample_mcmc.kernels.sites.windows import windows
 from subsample_mcmc.kernels.slice import Slice
 from subsample_mcmc.kernels.spikes import SpikeAndSlab
 from subsample_mcmc.kernels.surrogate.transition import SurrogateTransition
@@ -26,7 +27,7 @@ from subsample_mcmc.kernels.wanglandau import WangLandau
 __all__ = [
     "Gibbs", "GibbsPartition", "Langevin", "MergeSplit", "Metropolis", "PseudoPrior", "Slice",
     "SpikeAndSlab", "SurrogateTransition", "WangLandau", "cycle", "delayed", "independence",
-    "interweave", "kernel", "mixture", "pcn", "repeat", "side_by_side", "when",
+    "interweave", "kernel", "mixture", "pcn", "repeat", "side_by_side", "when", "windows",
 ]  # fmt: skip
 
 

@@ -31,7 +31,9 @@ from subsample_mcmc.kernels.decision import Decision, Judge, decide, fail
 from subsample_mcmc.kernels.proposals.gaussian import by_columns, gaussians
 from subsample_mcmc.kernels.sites.by_site import (
     FEW,
+    NO_SITES,
     READS_OWN,
+    SitePrior,
     check_sites,
     facts_of_sites,
     go_to,
@@ -74,7 +76,7 @@ class SliceTools(NamedTuple):
     frozen: int
     height: np.ndarray  # (1,) log prior and log |dx/du| of the point tested last
     order: np.ndarray  # (2,) where a slice's rows start in the stream, and how far tests have read
-    prior: Any  # of one site's value, called by its address; 0: the whole prior is asked
+    prior: SitePrior
     first: int  # number of the first site
     lines: np.ndarray  # (lengths, d, d) the j-th is what moves where t does; (1, 0, 0): the axes
 
@@ -289,7 +291,7 @@ class Slice(ContinuousBlock):
         made = SliceTools(
             judge, to, np.atleast_2d(widths), np.atleast_2d(seen), int(self.most), int(self.adapt),
             int(self.frozen), np.zeros(1), np.zeros(2, dtype=np.uint64),
-            site_prior_of(model, name, judge) if by_site else 0, part.first if part else 0,
+            site_prior_of(model, name, judge) if by_site else NO_SITES, part.first if part else 0,
             np.zeros((1, 0, 0)) if by_site else self.lines(model),
         )  # fmt: skip
         if part is None:
@@ -325,7 +327,8 @@ def test(chain, tools, site, level, j, at):
     offsets[0], offsets[1] = level, -np.inf
     if there > -np.inf:
         place(trial, 1)
-        offsets[1] = prior_at(trial, tools.prior, tools.first + site) + there
+        own = tools.first + site
+        offsets[1] = prior_at(trial, tools.prior, own, own + 1) + there
         place(trial, 0)
     if not_a_sum(offsets[1]):
         fail(chain.now[0], trial, BAD_PRIOR, 1, -1)
@@ -380,7 +383,8 @@ def move_all(chain, tools, site):
     start_from_current(trial)
     now_u, now_v, _ = in_use(to, trial.ints)
     all_to_free(to, x, now_u)
-    height = prior_at(trial, tools.prior, tools.first + site) + all_to_block(to, now_u, y)
+    own = tools.first + site
+    height = prior_at(trial, tools.prior, own, own + 1) + all_to_block(to, now_u, y)
     if not_a_sum(height):
         fail(now, trial, BAD_PRIOR, 0, -1)
         return 0.0

@@ -80,7 +80,8 @@ class Model:
         continuous block are the entries of its first axis: a[i], or the row a[i, :].
     site_prior: {"a": f}, f(state, site) -> float: the prior is log_prior plus the sum of f over
         all sites of a. A move of site i reads f(state, i) alone, not the whole prior: nothing but
-        f(state, i) may depend on a[i], where the block has touches.
+        f(state, i) may depend on a[i], where the block has touches; and the f of sites after it, of
+        which each may read up to 8 sites before its own, as in a walk: see sm.windows.
     prepare(state, data) -> tuple: what all data share (log(sigma), a softmax), computed once per
         arm and mini-batch instead of once per datum.
     lengths: {"theta": ("k", (2, 5, 9))}: for models of unequal size that share one padded block:

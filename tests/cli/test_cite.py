@@ -19,7 +19,9 @@ from subsample_mcmc.kernels.proposals.gaussian import Gaussian
 from subsample_mcmc.kernels.proposals.learned import Learned
 from subsample_mcmc.kernels.proposals.own import UserProposal
 from subsample_mcmc.kernels.proposals.walk import RandomWalk
+from subsample_mcmc.kernels.sites.bridges import Bridges
 from subsample_mcmc.kernels.sites.interweave import Shift, Stretch
+from subsample_mcmc.kernels.sites.windows import Windows
 from subsample_mcmc.runs.chain import Program
 from subsample_mcmc.runs.parallel import ChainPlan
 from subsample_mcmc.runs.sample import described
@@ -67,6 +69,7 @@ def test_the_table_names_what_exists():
     known = {one for base in bases for one in everything(base)}
     known |= {sm.Bilinear, sm.LeaveOneOut, sm.PseudoPrior, sm.Model, sm.Fit, sm.Experiment}
     known |= {Gaussian, Learned, RandomWalk, Shift, Stretch, UserProposal, sm.models.arch.ARCH}
+    known |= {Bridges, Windows}
     known |= {
         sm.HierarchyFit,
         sm.models.coreference.PairScore,

@@ -194,8 +194,8 @@ MUTANTS = {
         2,
     ),
     "no Jacobian": (
-        "prior_at(trial, tools.prior, tools.first + site) + there",
-        "prior_at(trial, tools.prior, tools.first + site)",
+        "prior_at(trial, tools.prior, own, own + 1) + there",
+        "prior_at(trial, tools.prior, own, own + 1)",
         2.0,
         50,
     ),

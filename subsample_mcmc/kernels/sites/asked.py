@@ -26,6 +26,7 @@ AWAY = (0.0, 0.0, 3.0, 10.0)  # how far states are from the initial one, which i
 SIZES = (1.0, 10.0)  # of changes
 SPAN = 1 << 16  # data at a time
 MOST = 10_000_000  # data that are asked; of more, some evenly spaced
+BEHIND = 8  # sites before its own that a site's prior may read
 
 
 class Passed:
@@ -44,20 +45,22 @@ def write(values, given):
 
 
 @jit
-def ask_prior(asked, values, kept, other, width, before, after):
+def ask_prior(asked, values, kept, other, width, behind, before, after):
     """The prior of each site where all sites have the values of `kept`, and where others have not.
 
-    width: numbers of a site of the block; 0: the prior is of another block's sites.
+    width: numbers of a site of the block; 0: the prior is of another block's sites. behind: sites
+    before its own that do not count as others.
     """
     write(values, kept)
     for site in range(len(before)):
         before[site] = call_numbers(asked.read, asked.context, site, 0)
     write(values, other)
     for site in range(len(after)):
-        for j in range(site * width, (site + 1) * width):
+        first = max(site - behind, 0)
+        for j in range(first * width, (site + 1) * width):
             values[j] = kept[j]
         after[site] = call_numbers(asked.read, asked.context, site, 0)
-        for j in range(site * width, (site + 1) * width):
+        for j in range(first * width, (site + 1) * width):
             values[j] = other[j]
     write(values, kept)
 
@@ -147,14 +150,30 @@ def differing(place: Place, before: np.ndarray, after: np.ndarray) -> int:
 
 # ------------------------------------------------------------------------------------------- priors
 def check_site_prior(name: str, model) -> None:
-    """Refuse a prior of sites that leaves out a part which depends on them, and which moves miss.
+    """Refuse a prior of sites, one of which depends on another one."""
+    if behind := sites_behind(name, model):
+        raise ValueError(
+            f"site_prior[{name!r}] of a site reads {sites_before(behind)} before it, too, and here "
+            "the prior of each site must be of that site alone."
+        )
 
-    No site's prior may change with other sites, and nothing else in the log prior with the block.
+
+def sites_before(count: int) -> str:
+    """So many sites, in words."""
+    return "the site" if count == 1 else f"the {count} sites"
+
+
+def sites_behind(name: str, model) -> int:
+    """How many sites before its own the prior of a site reads: of a walk one, and 0 as a rule.
+
+    Refuses a prior of sites that leaves out a part which depends on them, and which moves miss: no
+    site's prior may change with sites after it, or long before it, and nothing else in the log
+    prior with the block.
     """
-    done = model.prepared.setdefault(PRIORS, set())
+    done = model.prepared.setdefault(PRIORS, {})
     if name in done:
-        return
-    variable = model.variables[name]
+        return done[name]
+    variable, behind = model.variables[name], 0
     width, touched = variable.block.length // variable.sites, variable.touches[1]
     for place in places(model, name):
         trial, own = trial_at(model, place, touched), True
@@ -167,21 +186,32 @@ def check_site_prior(name: str, model) -> None:
             prior = prior_by_address(function, trial.calls.context)
             record = pointer_to(AskedPrior(prior, trial.calls.context))
             before, after = np.zeros((2, sizes["site"]))
-            about = record, place.values, place.kept, place.other, width * mine, before, after
-            if not asked(place, lambda about=about: ask_prior(*about)):
-                continue
-            site = differing(place, before, after)
-            if site < 0:
-                continue
-            change = f"goes from {before[site]:.6g} to {after[site]:.6g}"
-            if mine:
-                raise ValueError(
-                    f"site_prior[{name!r}] of site {site} {change} where other sites of {name!r} "
-                    "change, which their moves would not see: leave site_prior out and give "
-                    "log_prior the whole, which every move then reads."
-                )
-            raise ValueError(outside(name, f"site_prior of another block, {site},", change))
-    done.add(name)
+            about = record, place.values, place.kept, place.other, width * mine
+            while True:
+                every = *about, behind, before, after
+                if not asked(place, lambda every=every: ask_prior(*every)):
+                    break
+                site = differing(place, before, after)
+                if site < 0:
+                    break
+                change = f"goes from {before[site]:.6g} to {after[site]:.6g}"
+                if not mine:
+                    raise ValueError(outside(name, f"site_prior of another block, {site},", change))
+                if behind == BEHIND:
+                    raise ValueError(far_off(name, site, change))
+                behind += 1
+    done[name] = behind
+    return behind
+
+
+def far_off(name: str, site: int, change: str) -> str:
+    """What to tell of a site's prior that depends on sites which it may not read."""
+    return (
+        f"site_prior[{name!r}] of site {site} {change} where other sites of {name!r} change, which "
+        f"their moves would not see: it may read {name}[site] and up to {BEHIND} sites before it, "
+        f"{name}[site - 1] say, as in a walk, each term once, for the last of its sites. Or leave "
+        "site_prior out and give log_prior the whole, which every move then reads."
+    )
 
 
 def check_rest(name: str, model, place: Place) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from subsample_mcmc.decisions.exact import Exact
 from subsample_mcmc.kernels.base import DECIDES_EXACTLY
 from subsample_mcmc.kernels.decision import Decision, Judge, in_one_loop
-from subsample_mcmc.kernels.sites.asked import check_data, check_site_prior
+from subsample_mcmc.kernels.sites.asked import check_data, check_site_prior, sites_behind
 from subsample_mcmc.kernels.sites.by_sums import by_sums, check_sums, judge_by_sums, told_of_sums
 from subsample_mcmc.kernels.sites.touches import MANY, check_touches
 from subsample_mcmc.numerics.jit import jit
@@ -33,6 +33,17 @@ class SomeSites(NamedTuple):
     sites: int  # ... how many there are
     start: int  # where they start in the flat array
     indptr: np.ndarray  # which part of the data touched is each one's
+
+
+class SitePrior(NamedTuple):
+    """How the prior of a site's value is asked."""
+
+    of: Any  # that of one site given those before it, called by its address; 0: the whole is asked
+    behind: int  # how many sites before its own it reads
+    sites: int  # of the block
+
+
+NO_SITES = SitePrior(0, 0, 0)
 
 
 def part_of(model, run, name: str) -> SomeSites:
@@ -93,12 +104,7 @@ def check_sites(kernel, model) -> None:
             f"{kernel.sized} has shape {np.shape(given)}: a site of {name!r} has {site.free} "
             "numbers."
         )
-    if variable.sites > MANY and name not in model.site_prior:
-        raise ValueError(
-            f"block {name!r} has {variable.sites} sites, and each of their moves would read the "
-            f"prior of the whole state: give sm.Model(site_prior={{{name!r}: f}}), f(state, site), "
-            "and take the block's part out of log_prior."
-        )
+    no_whole_prior(name, model)
     check_touches(name, model)
     check_data(name, model)
     if by_sums(kernel):
@@ -106,7 +112,18 @@ def check_sites(kernel, model) -> None:
     else:
         decision_of(kernel).check(model, name)
     if name in model.site_prior:
-        check_site_prior(name, model)
+        (check_site_prior if by_sums(kernel) else sites_behind)(name, model)
+
+
+def no_whole_prior(name: str, model) -> None:
+    """Refuse many sites whose moves would each ask the prior of the whole state."""
+    sites = model.variables[name].sites
+    if sites > MANY and name not in model.site_prior:
+        raise ValueError(
+            f"block {name!r} has {sites} sites, and each of their moves would read the "
+            f"prior of the whole state: give sm.Model(site_prior={{{name!r}: f}}), f(state, site), "
+            "and take the block's part out of log_prior."
+        )
 
 
 def facts_of_sites(kernel, model) -> dict[str, Any]:
@@ -143,11 +160,12 @@ def judge_of_sites(kernel, model, run) -> Judge:
     )
 
 
-def site_prior_of(model, name: str, judge: Judge) -> Any:
-    """The prior of one site's value, called by its address; 0: the whole prior is asked."""
+def site_prior_of(model, name: str, judge: Judge) -> SitePrior:
+    """How the prior of a site is asked in a chain."""
     if name not in model.site_prior:
-        return 0
-    return prior_by_address(model.site_prior[name], judge.trial.calls.context)
+        return NO_SITES
+    term = prior_by_address(model.site_prior[name], judge.trial.calls.context)
+    return SitePrior(term, sites_behind(name, model), model.variables[name].sites)
 
 
 @jit(inner="always")
@@ -160,8 +178,11 @@ def go_to(trial, start, indptr, site):
 
 
 @jit(inner="always")
-def prior_at(trial, prior, site):
-    """The log prior of a site's value, of its own or of the whole state with it."""
-    if prior != 0:
-        return call_numbers(prior, trial.calls.context, site, 0)
-    return prior_of(trial)
+def prior_at(trial, prior, first, last):
+    """What the log prior says of the values of sites first .. last - 1, or of the whole state."""
+    if prior.of == 0:
+        return prior_of(trial)
+    total = 0.0
+    for site in range(first, min(last + prior.behind, prior.sites)):
+        total += call_numbers(prior.of, trial.calls.context, site, 0)
+    return total

@@ -243,7 +243,7 @@ class Woven(ContinuousBlock):
         start = blocks.block.start
         # Of sites whose prior does not read the other one, those that stay need not be asked.
         alone = self.each_alone(model)
-        each = site_prior_of(model, self.sites, judge) if alone else 0
+        each = site_prior_of(model, self.sites, judge).of if alone else 0
         judge = with_own_prior(model, judge, self.writes, self.sites if alone else "")
         return WovenTools(
             judge, blocks.coordinates(), tuning, np.zeros(1), moves,

@@ -8,7 +8,7 @@ length: where a likelihood falls faster than a Gaussian it would throw proposals
 """
 
 from math import log
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from subsample_mcmc.kernels.decision import Judge, decide, fail
 from subsample_mcmc.kernels.gradient import central, difference
 from subsample_mcmc.kernels.proposals.langevin_step import LONGEST, OPTIMAL
 from subsample_mcmc.kernels.sites.by_site import (
+    SitePrior,
     go_to,
     judge_of_sites,
     most_rows,
@@ -47,7 +48,7 @@ class SiteSlopes(NamedTuple):
     sites: int
     start: int  # of the first site in the floats
     indptr: np.ndarray  # which part of the data touched is a site's
-    prior: Any  # of one site's value, called by its address; 0: the whole prior is asked
+    prior: SitePrior
     watched: Watched
     order: np.ndarray  # (most rows,) places of a site's data among its own
     up: np.ndarray  # (CHUNK,) rewards at either end
@@ -106,7 +107,8 @@ def along_data(tools):
 
 @jit(inner="always")
 def prior_of_site(tools, site):
-    return prior_at(tools.probe, tools.prior, tools.first + site)
+    at = tools.first + site
+    return prior_at(tools.probe, tools.prior, at, at + 1)
 
 
 slopes = central(prior_of_site, along_data)

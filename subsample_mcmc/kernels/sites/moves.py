@@ -4,7 +4,7 @@ Every site learns a step and scales of its own, and the Gaussian that its values
 """
 
 from math import log
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from subsample_mcmc.kernels.proposals.learned import (
 )
 from subsample_mcmc.kernels.proposals.walk import RandomWalk, no_numbers
 from subsample_mcmc.kernels.sites.by_site import (
+    SitePrior,
     go_to,
     judge_of_sites,
     one_site,
@@ -45,7 +46,7 @@ class SiteTools(NamedTuple):
     sites: int
     start: int  # of the first site in the floats
     indptr: np.ndarray  # which part of the data touched is a site's
-    prior: Any  # of one site's value, called by its address; 0: the whole prior is asked
+    prior: SitePrior
     watched: Watched
 
 
@@ -77,10 +78,10 @@ def bind_sites(kernel, model, run) -> SiteTools:
 def priors_at(chain, tools, site, ratio):
     """Write the offsets of stay and go, without the threshold; False if one is not a number."""
     trial, offsets, site = tools.judge.trial, tools.judge.offsets, tools.first + site
-    offsets[0], offsets[1] = prior_at(trial, tools.prior, site), -np.inf
+    offsets[0], offsets[1] = prior_at(trial, tools.prior, site, site + 1), -np.inf
     if ratio > -np.inf:
         place(trial, 1)
-        offsets[1] = prior_at(trial, tools.prior, site) + ratio
+        offsets[1] = prior_at(trial, tools.prior, site, site + 1) + ratio
         place(trial, 0)
     if not_a_sum(offsets[0]) or not_a_sum(offsets[1]):
         fail(chain.now[0], trial, BAD_PRIOR, 0 if not_a_sum(offsets[0]) else 1, -1)

@@ -16,6 +16,7 @@ from subsample_mcmc.kernels.metropolis import Metropolis
 from subsample_mcmc.kernels.proposals.choose import independence, pcn
 from subsample_mcmc.kernels.pseudoprior import PseudoPrior
 from subsample_mcmc.kernels.sites.interweave import interweave
+from subsample_mcmc.kernels.sites.windows import windows
 from subsample_mcmc.kernels.slice import Slice
 from subsample_mcmc.kernels.surrogate.transition import SurrogateTransition
 
@@ -26,6 +27,7 @@ NAMES = SimpleNamespace(  # what is written as sm.Gibbs, and so on
     SiteTaylor=SiteTaylor,
     PseudoPrior=PseudoPrior, SurrogateTransition=SurrogateTransition,
     pcn=pcn, independence=independence, laplace=laplace, interweave=interweave, repeat=repeat,
+    windows=windows,
 )  # fmt: skip
 
 

@@ -6,7 +6,10 @@ from collections.abc import Iterator
 from subsample_mcmc.approx.by_site.control import local_blocks
 from subsample_mcmc.approx.by_site.expansion import why_not
 from subsample_mcmc.kernels.base import check
+from subsample_mcmc.kernels.continuous import read_by_sites
+from subsample_mcmc.kernels.sites.asked import sites_behind
 from subsample_mcmc.runs.defaults.code import FEW, OPTIONS, all_as_one, of_code
+from subsample_mcmc.target.constraints import COORDINATES
 from subsample_mcmc.target.lookups.reads import unread
 from subsample_mcmc.target.model import Model
 from subsample_mcmc.target.moved import moved
@@ -32,6 +35,8 @@ def of_sites(
     ]  # fmt: skip
     seen = [name for name in beside if not unread(model, (name,))]
     woven = interwoven(model, sites)
+    for name, parts, more in in_windows(model, sites, own, beside):
+        yield name, (), " >> ".join([*before, *parts, *beside_sites(model, beside), *more])
     ways = [("", setup if local else (), [*before, *own, *beside_sites(model, beside)])]
     if setup and beside:  # what sites have in common is drawn given them
         unseen = [name for name in beside if name not in seen]
@@ -53,6 +58,45 @@ def of_sites(
         if woven:
             yield f"sites, all of them at once as well{name}", lines, " >> ".join([*parts, *woven])
         yield f"sites by their own data{name}", lines, " >> ".join(parts)
+
+
+def in_windows(
+    model: Model, sites: list[str], own: list[str], beside: list[str]
+) -> Iterator[tuple[str, list[str], list[str]]]:
+    """(name, code for each block of sites, for all of them at once): in windows, of sites in order.
+
+    That is where a site's prior reads those before it; with each block that may be the scale of
+    steps from a site to the next. own: code for the sites one by one.
+    """
+    scales = {name: scales_of_steps(model, name, beside) for name in sites if in_order(model, name)}
+    if not scales:
+        return
+    more = interwoven(model, sites, tuple(scales))
+    for k in range(max(1, *map(len, scales.values()))):
+        parts = list(own)
+        for i, name in enumerate(sites):
+            if name in scales:
+                given = "".join(f", scale={json.dumps(scale)}" for scale in scales[name][k : k + 1])
+                parts[i] = f"sm.windows({json.dumps(name)}{given})"
+        yield f"sites in windows{f' ({k + 1})' if k else ''}", parts, more
+
+
+def in_order(model: Model, name: str) -> bool:
+    """Does the prior of a site of this block read sites before it."""
+    try:
+        return name in model.site_prior and sites_behind(name, model) > 0
+    except ValueError:  # which its kernels tell of
+        return False
+
+
+def scales_of_steps(model: Model, name: str, beside: list[str]) -> list[str]:
+    """Positive blocks that the prior of sites reads, each of which may be the scale of steps."""
+    width = model.variables[name].block.length // model.variables[name].sites
+    return [
+        other for other in beside if other in read_by_sites(model, name)
+        and model.variables[other].constraint.kind in COORDINATES.values()
+        and model.variables[other].block.length in (1, width)
+    ]  # fmt: skip
 
 
 def by_polynomials(model: Model, sites: list[str], seen: list[str], local) -> list[str]:
@@ -83,10 +127,11 @@ def beside_sites(model: Model, names: list[str]) -> list[str]:
     return parts
 
 
-def interwoven(model: Model, sites: list[str]) -> list[str]:
+def interwoven(model: Model, sites: list[str], ordered: tuple[str, ...] = ()) -> list[str]:
     """Code of moves of all sites with their mean or scale, of the blocks that are found to be such.
 
     Only where the prior of sites is known by itself: else whatever block might be one.
+    ordered: sites in an order, whose windows move with the scale of their steps.
     """
     found: list[str] = []
     others = [
@@ -108,7 +153,7 @@ def interwoven(model: Model, sites: list[str]) -> list[str]:
 
         means = {other: code_of(location=other) for other in others}
         means = {other: code for other, code in means.items() if serves(code)}
-        for other in others:
+        for other in others if name not in ordered else ():
             if serves(code := code_of(scale=other)):
                 found.append(code)
                 continue

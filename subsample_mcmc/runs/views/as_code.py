@@ -27,8 +27,10 @@ from subsample_mcmc.kernels.proposals.choose import DEFENSIVE
 from subsample_mcmc.kernels.proposals.gaussian import Gaussian
 from subsample_mcmc.kernels.proposals.learned import Learned
 from subsample_mcmc.kernels.proposals.own import UserProposal
+from subsample_mcmc.kernels.sites.bridges import Bridges
 from subsample_mcmc.kernels.sites.interweave import Woven
 from subsample_mcmc.kernels.sites.side_by_side import SideBySide
+from subsample_mcmc.kernels.sites.windows import Windows
 from subsample_mcmc.numerics.digest import PACKAGE
 
 WIDTH = 88  # characters of a line, beyond which each part of a cycle has its own
@@ -204,19 +206,23 @@ class CodeWriter:
             SideBySide: self.side_by_side,
             When: lambda k: f"sm.when({self.written(k.predicate)}, {self.written(k.part)})",
             Custom: lambda kernel: self.named(kernel, kernel.function), Woven: self.woven,
+            Windows: self.windows,
             Metropolis: self.metropolis, Langevin: self.langevin, Gaussian: self.gaussian,
             Learned: lambda proposal: "sm.pcn()", UserProposal: self.own,
         }  # fmt: skip
 
     # ------------------------------------------------------------------------------ compositions
     def in_turn(self, cycle: Cycle) -> list[str]:
-        """Each part of a cycle; mean and scale of sites as the one call that makes both."""
+        """Each part of a cycle; two that one call makes, such as mean and scale, as that call."""
         found: list[str] = []
         parts = flat(cycle)
         while parts:
             first, second = parts[0], parts[1] if len(parts) > 1 else None
             if isinstance(first, Woven) and isinstance(second, Woven) and second.centre is not None:
                 found.append(self.woven(first, second))
+                del parts[:2]
+            elif isinstance(first, Windows) and isinstance(second, Bridges):
+                found.append(self.windows(first, second))
                 del parts[:2]
             else:
                 found.append(self.written(first))
@@ -255,6 +261,15 @@ class CodeWriter:
             given["selector"] = kernel.selector
         more = "".join(f", {name}={self.written(value)}" for name, value in given.items())
         return f"sm.interweave({self.written(kernel.sites)}{more})"
+
+    def windows(self, kernel: Windows, bridges: Bridges | None = None) -> str:
+        """Windows of sites, and the scale of their steps with them."""
+        given: dict[str, Any] = {} if bridges is None else {"scale": bridges.scale}
+        given |= {} if kernel.widest is None else {"widest": kernel.widest}
+        if not kernel.selector.by_default:
+            given["selector"] = kernel.selector
+        more = "".join(f", {name}={self.written(value)}" for name, value in given.items())
+        return f"sm.windows({self.written(kernel.block)}{more})"
 
     # ---------------------------------------------------------------------- kernels and proposals
     def metropolis(self, kernel: Metropolis) -> str:

@@ -56,27 +56,50 @@ def switched(state, i):
 
 @pytest.mark.plain
 def test_priors_that_join_sites_are_refused_wherever_a_chain_starts():
-    """Where a coefficient of 0, an indicator, or distance hides it; of all sites, however few."""
+    """Where an indicator or distance hides it; of all sites, however few; and of sites after it."""
     refused = pytest.raises(ValueError, match=r"site_prior\['a'\] of site \d+ goes from .* other")
-    for rho in (0.0, 0.5):
-        with refused:
-            sm.Metropolis("a").check(model_with(autoregressive, 8, rho=rho))
-    for sites in (3, 14, 24, 38, 40):
+    for sites in (14, 24, 38, 40):
         with refused:
             sm.Metropolis("a").check(model_with(rooted, sites))
-    with refused:
-        sm.Metropolis("a").check(model_with(monotone, 6, start=2.0 * np.arange(6.0)))
     for seed in range(4):
         partner, pick = np.full(500, -1), np.random.default_rng(seed).permutation(500)
         partner[pick[:1]] = pick[1:2]
+        assert not 0 < pick[0] - pick[1] <= asked.BEHIND
         with refused:
             sm.Metropolis("a").check(model_with(some_have(partner), 500))
-    model = sm.Model(
-        one_mean, data_of((1,) * 6) | {"g": np.arange(6)}, {"a": np.zeros(6), "k": 0},
+    for partner in (np.array([1, 2, -1]), np.array([1, -1, 1]), np.arange(9, -1, -1)):
+        with refused:  # the site after it; both; some before and some after it
+            sm.Metropolis("a").check(model_with(some_have(partner), len(partner)))
+    with refused:
+        sm.Metropolis("a").check(switched_model(10))
+
+
+def switched_model(sites):
+    """Sites look at the first one where k is 2, and it starts at 0."""
+    return sm.Model(
+        one_mean, data_of((1,) * sites) | {"g": np.arange(sites)}, {"a": np.zeros(sites), "k": 0},
         touches={"a": "g"}, site_prior={"a": switched}, support={"k": 3},
     )  # fmt: skip
-    with refused:
-        sm.Metropolis("a").check(model)
+
+
+@pytest.mark.plain
+def test_how_many_sites_before_its_own_a_prior_reads():
+    """Where a coefficient of 0, an indicator or distance hides it where the chain starts, too."""
+    for rho in (0.0, 0.5):
+        assert asked.sites_behind("a", model_with(autoregressive, 8, rho=rho)) == 1
+    start = 2.0 * np.arange(6.0)
+    assert asked.sites_behind("a", model_with(monotone, 6, start=start)) == 1
+    for sites in (3, 9):
+        assert asked.sites_behind("a", model_with(rooted, sites)) == sites - 1
+    assert asked.sites_behind("a", switched_model(6)) == 5
+    for apart in (1, 3, 8):
+        partner = np.where(np.arange(30) < apart, -1, np.arange(30) - apart)
+        assert asked.sites_behind("a", model_with(some_have(partner), 30)) == apart
+    alone = model_with(lambda state, i: -0.5 * state.a[i] ** 2, 30)
+    assert asked.sites_behind("a", alone) == 0
+    asked.check_site_prior("a", alone)
+    with pytest.raises(ValueError, match="of a site reads the site before it, too"):
+        asked.check_site_prior("a", model_with(autoregressive, 8, rho=0.5))
 
 
 def independent(state, i):
@@ -276,14 +299,14 @@ def test_priors_are_asked_at_the_scale_of_the_sites():
 
 
 def test_priors_are_asked_where_other_blocks_are_far_away():
-    """f(state, i) looks at its neighbour where a switch is beyond 3, and it starts at .5."""
+    """f(state, i) looks at the site after it where a switch is beyond 3, and it starts at .5."""
     group = np.arange(60) % 6
 
     def likelihood(state, data, n):
         return -0.5 * (data.y[n] - state.a[data.group[n]]) ** 2
 
     def of_site(state, i):
-        mean = state.a[i - 1] if state.on[0] > 3.0 and i > 0 else 0.0
+        mean = state.a[i + 1] if state.on[0] > 3.0 and i < 5 else 0.0
         return -0.5 * (state.a[i] - mean) ** 2
 
     model = sm.Model(

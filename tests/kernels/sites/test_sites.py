@@ -458,8 +458,8 @@ def test_kernels_are_refused_that_are_about_all_data():
 
 
 def chained(state, site):
-    before = state.a[site - 1] if site > 0 else state.mu[0]
-    return -0.5 * (state.a[site] - before) ** 2
+    after = state.a[site + 1] if site + 1 < len(state.a) else state.mu[0]
+    return -0.5 * (state.a[site] - after) ** 2
 
 
 def far(state, site):

@@ -139,6 +139,12 @@ WRITTEN = {
     'sm.Gibbs("k") >> sm.interweave("a", location="mu", scale="tau")': sm.Gibbs(
         "k"
     ) >> sm.interweave("a", "mu", "tau"),
+    'sm.windows("a", widest=8, selector=sm.Racing())': sm.windows(
+        "a", widest=8, selector=sm.Racing()
+    ),
+    'sm.Gibbs("k") >> sm.windows("a", scale="tau", widest=4)': sm.Gibbs("k") >> sm.windows(
+        "a", "tau", 4
+    ),
     'sm.side_by_side(sm.Metropolis("a")) >> sm.side_by_side(sm.Slice("b"), cores=2)': (
         sm.side_by_side(sm.Metropolis("a")) >> sm.side_by_side(sm.Slice("b"), 2)
     ),
@@ -175,7 +181,8 @@ MUTANTS = [  # an argument of those above, dropped or changed
     (", adapt=False", ""), (", scale=0.5", ""), (", defensive=0.0", ""), ("independence", "pcn"),
     (", derivatives=derivatives", ""), (", batch=64", ""), (", frozen=True", ""), (", 0.75", ", 3"),
     (", gradient=gradient", ""), (", precondition=fit", ""), (", 3)", ", 2)"), (" >> own)", ")"),
-    (", selector=sm.Exact()", ""), (", scale=\"tau\"", ""), ("anywhere", "lambda state: False"),
+    (", selector=sm.Exact()", ""), (", widest=8", ""), (", widest=4", ""),
+    (", scale=\"tau\"", ""), ("anywhere", "lambda state: False"),
 ]  # fmt: skip
 
 
