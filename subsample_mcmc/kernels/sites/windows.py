@@ -275,9 +275,9 @@ def windows(block: str, scale: str | None = None, widest: int | None = None, sel
     block: its sites, with touches: real numbers, or rows a[i, :] of several, which move one by one.
     scale: a block with the standard deviation of the steps from one site to the next, sm.positive.
         It is multiplied by a factor, and with it what sites are off the line between some that are
-        kept, every second, fourth, eighth, ... one; all data decide. Without such moves the scale
-        of 1,000 steps that few data tell of moves by a thirtieth of itself at a time. Of rows of
-        several numbers one for all, or one for each.
+        kept, every second, fourth, eighth, ... one; all data decide. Without such moves the sites
+        hold it: that of 1,000 steps goes by a thirtieth of itself at a time. Of rows of several
+        numbers one for all, or one for each.
     widest: sites from a window's middle to its end, at most, and between those that are kept;
         default all, so that the block moves as a whole, too.
     selector: how decisions are made; default Exact().

@@ -15,6 +15,7 @@ from subsample_mcmc.kernels.sites import bridges as bridges_module
 from subsample_mcmc.kernels.sites import windows as windows_module
 from subsample_mcmc.kernels.sites.bridges import widths_of
 from subsample_mcmc.kernels.sites.windows import sites_before_of
+from subsample_mcmc.runs.defaults.hierarchies import of_sites
 
 SITES, LIMIT = 7, 7.0  # standard errors of 40 batches: 25 numbers pass 7 of them in 1 run of 10^6
 DAYS = np.array([0, 0, 1, 2, 2, 2, 4, 5, 6, 6])  # none of day 3
@@ -254,6 +255,42 @@ def test_a_walk_mixes_by_windows():
         )  # fmt: skip
         found.append(float(trace.summary(["tau"])["ess_bulk"].min()))
     assert found[0] > 10.0 * found[1], found
+
+
+def test_defaults_try_windows_with_each_scale_that_may_be_the_steps():
+    """And without them where no site's prior reads another."""
+
+    def codes(model):
+        setup = of_sites(model, [], ["a"], (), ())
+        return [code for name, _, code in setup if "windows" in name]
+
+    model = model_of("priors")
+    assert [code.split(" >> ")[0] for code in codes(model)] == ['sm.windows("a", scale="tau")']
+    assert codes(model_of("whole")) == codes(model_of("rows")) == []
+
+    def of_either(state, i):
+        return of_day(state, i) - state.nu[0] * state.a[i] ** 2
+
+    other = sm.Model(
+        seen, {"y": Y, "day": DAYS}, {"a": np.zeros(SITES), "tau": 0.5, "nu": 1.0},
+        touches={"a": "day"}, site_prior={"a": of_either},
+        constraints={"tau": sm.positive, "nu": sm.positive},
+    )  # fmt: skip
+    assert [code.split(" >> ")[0] for code in codes(other)] == [
+        'sm.windows("a", scale="tau")', 'sm.windows("a", scale="nu")',
+    ]  # fmt: skip
+
+
+@pytest.mark.slow
+def test_the_default_kernel_of_a_walk_moves_windows():
+    rng = np.random.default_rng(0)
+    day = np.repeat(np.arange(300), 3)
+    y = 0.1 * rng.standard_normal(300).cumsum()[day] + rng.standard_normal(900)
+    model = sm.Model(
+        seen, {"y": y, "day": day}, {"a": np.zeros(300), "tau": 0.1}, of_tau,
+        constraints={"tau": sm.positive}, touches={"a": "day"}, site_prior={"a": of_day},
+    )  # fmt: skip
+    assert 'sm.windows("a", scale="tau")' in sm.default_kernel(model, progress=False).code
 
 
 def test_a_run_that_is_resumed_goes_on_as_one(tmp_path):
