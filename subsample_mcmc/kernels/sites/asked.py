@@ -206,11 +206,12 @@ def sites_behind(name: str, model) -> int:
 
 def far_off(name: str, site: int, change: str) -> str:
     """What to tell of a site's prior that depends on sites which it may not read."""
+    first = f" Of site 0, {name}[site - 1] is the last one: it has none before it." * (site == 0)
     return (
         f"site_prior[{name!r}] of site {site} {change} where other sites of {name!r} change, which "
         f"their moves would not see: it may read {name}[site] and up to {BEHIND} sites before it, "
-        f"{name}[site - 1] say, as in a walk, each term once, for the last of its sites. Or leave "
-        "site_prior out and give log_prior the whole, which every move then reads."
+        f"{name}[site - 1] say, as in a walk, each term once, for the last of its sites.{first} Or "
+        "leave site_prior out and give log_prior the whole, which every move then reads."
     )
 
 

@@ -78,6 +78,9 @@ class Windows(ContinuousBlock):
     def __post_init__(self):
         self.take_selector()
 
+    def text(self) -> str:
+        return f"windows({self.block!r})"
+
     @property
     def decision(self) -> Decision:
         """Stay or go, about the data of a window."""
@@ -302,6 +305,10 @@ def windows(block: str, scale: str | None = None, widest: int | None = None, sel
         >>> bool(trace.summary()["ess_bulk"].min() > 200)  # site by site: 8
         True
     """
+    if not isinstance(block, str):
+        raise TypeError(
+            f'windows({block!r:.60}): give the name of the block whose sites are in an order, "a".'
+        )
     whole = isinstance(widest, int | np.integer) and not isinstance(widest, bool)
     if widest is not None and not (whole and widest >= 2):
         raise ValueError(

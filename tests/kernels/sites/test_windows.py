@@ -339,6 +339,8 @@ def test_what_is_refused():
         )  # fmt: skip
     with pytest.raises(ValueError, match="widest=1: give a whole number"):
         sm.windows("a", widest=1)
+    with pytest.raises(TypeError, match="give the name of the block whose sites are in an order"):
+        sm.windows(("a", "tau"))
     with pytest.raises(TypeError, match="give the name of a block"):
         sm.windows("a", scale=0.5)
 
