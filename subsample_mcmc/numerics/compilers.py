@@ -280,3 +280,25 @@ try:
 except (ImportError, AttributeError):  # pragma: no cover  (a numba that moved its private names)
     CACHE_BASE, KNOWN, COMPILERS = None, (), {}
     Dispatcher = type(numba.njit(lambda: None))
+
+
+class Named(Dispatcher):
+    """A compiled function of this package: another process has it under its name.
+
+    Sent by value it would be another one there, of which nobody knows what it is made from, nor how
+    it serves numbers that know their derivatives. Functions of users' are sent with all they name,
+    sm.exp among it.
+    """
+
+    place: tuple[str, str]  # its module, and its name there
+
+    def __reduce__(self):
+        module, name = self.place
+        if getattr(sys.modules.get(module), name, None) is self:
+            return by_name, (module, name)
+        return super().__reduce__()
+
+
+def by_name(module: str, name: str) -> Any:
+    """A function of this package."""
+    return getattr(importlib.import_module(module), name)

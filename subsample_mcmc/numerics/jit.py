@@ -182,6 +182,8 @@ def _compiled(function, options, callers):
         return known
     frozen = digest.frozen_copy(key)
     made = numba.njit(**numba_options(*options, of_user=digest.of_user, foreign=foreign))(frozen)
+    if not foreign and "<locals>" not in function.__qualname__:
+        made.__class__, made.place = compilers.Named, (function.__module__, function.__qualname__)
     if hasattr(made, "get_call_template"):
         made.get_call_template = without_literals(made.get_call_template)
     if inner in NOT_FOR_PYTHON:

@@ -1,12 +1,14 @@
 """Chains as tasks of a joblib backend: the same draws, wherever they are made."""
 
 import pickle
+import subprocess
 import sys
 
 import numpy as np
 import pytest
 
 import subsample_mcmc as sm
+from subsample_mcmc import exp, softplus
 from subsample_mcmc.kernels import checks
 from subsample_mcmc.runs import backends, parallel
 from subsample_mcmc.runs.store import store
@@ -337,3 +339,41 @@ def test_what_else_goes_to_workers_is_the_same_there(tmp_path, monkeypatch, name
 
 def log_likelihood_of_k(state, data, n):
     return -abs(data.y[n] - 0.5 * state.k[0] - state.b[0])
+
+
+def exponential(data):
+    """A likelihood that is sent by value, with all that it names."""
+
+    def log_likelihood(state, data, n):
+        s = exp(state.b[2])
+        z = data.y[n] - state.b[0] - state.b[1] * data.x[n]
+        return -s * z * z - softplus(z) + state.b[2]
+
+    return sm.Model(log_likelihood, data, {"b": np.zeros(3)}, lambda state: -(state.b @ state.b))
+
+
+NAMED = "import pickle, sys, subsample_mcmc as sm; found = pickle.load(sys.stdin.buffer)"
+
+
+def test_functions_of_the_package_have_their_names_elsewhere():
+    """They were other functions there, which knew nothing of derivatives."""
+    pytest.importorskip("joblib")
+    names = ("exp", "log", "log1p", "softplus", "log_sigmoid", "digamma", "normal_cdf")
+    sent = backends.pickled({name: getattr(sm, name) for name in names})
+    check = f"{NAMED}; assert all(v is getattr(sm, k) for k, v in found.items())"
+    subprocess.run([sys.executable, "-c", check], input=sent, check=True)
+    assert len(sent) < 100 * len(names)
+
+
+@pytest.mark.slow
+def test_derivatives_are_made_in_workers():
+    pytest.importorskip("joblib")
+    rng = np.random.default_rng(0)
+    model = exponential({"x": rng.standard_normal(4_000), "y": rng.standard_normal(4_000)})
+    fit = sm.laplace(model, progress=False)
+    kernel = sm.Metropolis("b", proposal=sm.pcn(fit), control=sm.Taylor(fit))
+    drawn = [
+        sm.sample(model, kernel, draws=20, warmup=10, chains=2, seed=1, progress=False, **more)
+        for more in ({}, {"parallel": "loky", "cores": 2})
+    ]
+    assert np.array_equal(drawn[0].draws["b"], drawn[1].draws["b"])
