@@ -33,7 +33,7 @@ from subsample_mcmc.kernels.sites.ordered import all_cumulative
 from subsample_mcmc.kernels.sites.touches import could_touch
 from subsample_mcmc.numerics.progress import quietly
 from subsample_mcmc.runs.defaults.code import OPTIONS, all_as_one, of_code
-from subsample_mcmc.runs.defaults.configurations import Configurations, at_configurations
+from subsample_mcmc.runs.defaults.configurations import WIDER, Configurations, at_configurations
 from subsample_mcmc.runs.defaults.hierarchies import of_sites
 from subsample_mcmc.runs.defaults.pilots import (
     EXACT,
@@ -300,6 +300,8 @@ def lies_apart(
     """Why a fit is of a part of the posterior alone; empty if it is of all."""
     if others is not None and others.elsewhere:
         return f"those at other values of {', '.join(others.names)} lie elsewhere"
+    if others is not None and (wide := others.wider(fit))[0] > WIDER:
+        return f"at {others.text_of(wide[1])} the posterior is {wide[0]:.2g} times as wide as it is"
     if modes is not None and len(modes.near) > 1:  # in another, a wrong decision is for good
         return f"it is around one of {len(modes.near)} modes"
     sites = [

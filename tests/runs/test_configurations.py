@@ -245,18 +245,28 @@ def test_parameters_that_are_correlated_lie_apart_by_all_of_them():
     assert shift.max() < 1.5 and configurations.are_apart(one, other)
 
 
-def test_an_indicator_and_its_slope_are_not_apart():
-    """The slope is as its prior without it: wider, and chains come and go."""
+@pytest.mark.parametrize("start", [0, 1])
+def test_an_indicator_and_its_slope_are_not_apart(start):
+    """The slope is as its prior without it: wider, and chains come and go, but not along the fit.
+
+    Proposals from the narrow fit stood still where the slope is wide; from the wide one they go.
+    """
     rng = np.random.default_rng(1)
     data = {"x": rng.standard_normal(100), "y": rng.standard_normal(100)}
     model = sm.Model(
         lambda state, data, n: -0.5 * (data.y[n] - state.k[0] * state.b[0] * data.x[n]) ** 2, data,
-        {"k": 0, "b": 0.0}, lambda state: -0.5 * state.b[0] ** 2, support={"k": 2},
+        {"k": start, "b": 0.0}, lambda state: -0.5 * state.b[0] ** 2, support={"k": 2},
     )  # fmt: skip
-    found = sm.default_kernel(model, progress=False).configurations
+    kernel = sm.default_kernel(model, progress=False)
+    found = kernel.configurations
     assert len(found.near) == 2 and not found.elsewhere
     widths = [fit.covariance[0, 0] ** 0.5 for fit in found.fits]
     assert max(widths) > 5.0 * min(widths)
+    factor, other = found.wider(kernel.fit)
+    assert factor == pytest.approx(max(widths) / widths[found.fits.index(kernel.fit)])
+    assert other is found.fits[int(np.argmax(widths))]
+    narrow = "no moves along the fit: at k=0 the posterior is" in str(kernel)
+    assert narrow == (start == 1) == (factor > 5.0)
 
 
 def test_chains_begin_in_other_modes_as_well_as_at_other_values():
