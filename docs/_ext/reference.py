@@ -61,7 +61,7 @@ def signature(value):
         return ""
     bare = [argument.replace(annotation=given.empty) for argument in given.parameters.values()]
     text = str(inspect.Signature(bare))
-    text = re.sub(r"CPUDispatcher\(<function (\w+?)(_[0-9a-f]{16})? at \w+>\)", r"\1", text)
+    text = re.sub(r"<compiled function [\w.]*?(\w+)>", r"\1", text)
     return re.sub(r"<[^>]*>", "...", text)
 
 

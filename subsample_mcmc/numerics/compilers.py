@@ -292,6 +292,9 @@ class Named(Dispatcher):
 
     place: tuple[str, str]  # its module, and its name there
 
+    def __repr__(self) -> str:
+        return f"<compiled function {'.'.join(self.place)}>"
+
     def __reduce__(self):
         module, name = self.place
         if getattr(sys.modules.get(module), name, None) is self:
