@@ -20,7 +20,7 @@ from subsample_mcmc.approx.taylor.polynomial import (
     polynomial_functions,
     terms,
 )
-from subsample_mcmc.approx.taylor.references import point_of, scales_of
+from subsample_mcmc.approx.taylor.references import deviations_of, point_of, scales_of
 from subsample_mcmc.approx.taylor.remainder import nothing
 from subsample_mcmc.approx.taylor.taylor import FOUND, Taylor
 from subsample_mcmc.calls import helpful
@@ -113,11 +113,10 @@ def told_bound(source) -> str:
 def measured(model, source, point: np.ndarray, found: Derivatives) -> Derivatives:
     """With what residuals cost, and how large they are."""
     rng, d = np.random.default_rng(0), len(point)
-    steps = np.diag(scales_of(model, model.ints, point))
-    if isinstance(source, Stencil):
-        source.references[0], source.factors[0] = point, np.diag(steps)
+    if isinstance(source, Stencil):  # with the steps that chains have
+        source.references[0], source.factors[0] = point, scales_of(model, model.ints, point)
     away = rng.standard_normal(d)
-    away *= FAR / np.linalg.norm(away) * steps
+    away *= FAR / np.linalg.norm(away) * deviations_of(model, model.ints, point)
     points = np.array([point, point + away, point + 0.5 * away])
     third = np.zeros((1, d, d * (d + 1) // 2)) if source.order > 2 else np.zeros((0, d, 1))
     zeros = terms(np.zeros(1), np.zeros((1, d)), np.zeros((1, d, d)), third, np.zeros((1, LIMITS)))

@@ -139,6 +139,27 @@ def scales_of(model, ints, point: np.ndarray) -> np.ndarray:
     return np.diag(np.where(known, np.minimum(widths, 10.0 * steps), steps))
 
 
+def deviations_of(model, ints, point: np.ndarray) -> np.ndarray:
+    """Conditional standard deviations: where the curvature at so many is one nat.
+
+    The steps of `scales_of`, which stop short of them where a curvature soon stands out of the
+    rounding, as of few data; gone on from.
+    """
+    steps = np.diag(scales_of(model, ints, point)).copy()
+    for _ in range(8):
+        ends = np.diag(steps)
+        parts = [ends, -ends, np.zeros((1, len(point)))]
+        totals = totals_at(model, ints, point + np.concatenate(parts))
+        up, down = totals[:-1].reshape(2, -1)
+        bends = np.abs(up - 2.0 * totals[-1] + down)
+        known = np.isfinite(bends) & (bends > 0.0)
+        ratios = np.clip(1.0 / np.sqrt(np.where(known, bends, 1.0)), 0.1, 10.0)
+        steps *= ratios
+        if np.all(np.abs(np.log(ratios)) < 0.1):
+            break
+    return steps
+
+
 def scales_by(curvatures: np.ndarray, point: np.ndarray) -> np.ndarray:
     """Steps of about a standard deviation; where there is no curvature, a part of the value."""
     size = np.abs(curvatures)
