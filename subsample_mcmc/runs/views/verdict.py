@@ -345,6 +345,8 @@ def faster(rows: Sequence[dict], kernels: Sequence[dict], apart: bool) -> str:
     if iat > LONG_WAY:
         if kernel["proposes"] and row["walks"]:
             return f"{each}: propose along a fit, proposal=sm.pcn(sm.laplace(model))."
+        if " site by site " in kernel.get("moves", ""):
+            return f"{each}: sm.interweave moves its sites at once, sm.windows those in an order."
         return f"{each}: move it together with what it depends on."
     each = each if iat >= 1.5 else f"nearly every draw is an effective one ({name})"
     most = max((row["read"] for row in read), default=1.0)

@@ -257,6 +257,8 @@ def test_one_suggestion_for_what_costs_most(noise):
     assert told.startswith("g takes 2") and "propose along a fit" in told
     along = reported(slow, RACED, walk | {"walks": False}).verdict.faster
     assert along.endswith("move it together with what it depends on.")
+    sites = walk | {"walks": False, "moves": "a site by site (300 sites)"}
+    assert reported(slow, RACED, sites).verdict.faster.endswith("sm.windows those in an order.")
     told = reported({"a": noise}, RACED, walk).verdict.faster
     assert told == (
         "nothing obvious: nearly every draw is an effective one (g), and at most 5% of the data "
