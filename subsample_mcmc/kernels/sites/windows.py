@@ -43,6 +43,20 @@ from subsample_mcmc.target.rewards import place
 TARGET, START = 0.44, 0.5  # acceptance of moves by one number; their step at first
 
 
+class Neighbours:
+    """A key under which a model keeps which data sites in an order see together."""
+
+
+NEIGHBOURS = Neighbours()
+
+
+class SeenTogether(NamedTuple):
+    """Which data the sites of a block see together."""
+
+    before: np.ndarray  # see `sites_before_of`
+    rows: int  # that any of them sees: the most that a window may touch
+
+
 class WindowTools(NamedTuple):
     """What a sweep over windows works with."""
 
@@ -94,16 +108,22 @@ class Windows(ContinuousBlock):
         """How far apart the middles of windows are at each level: 1, 2, 4, ..."""
         return widths_of(model.variables[self.block].sites, self.widest)
 
-    def most_rows(self, model) -> int:
-        """The most data that a window may touch."""
-        return len(np.unique(model.variables[self.block].touches[1]))
+    def seen_together(self, model) -> "SeenTogether":
+        """Which data its sites see together, found out once."""
+        known = model.prepared.setdefault(NEIGHBOURS, {})
+        if self.block not in known:
+            touches = model.variables[self.block].touches
+            before = sites_before_of(touches, model.size)
+            seen = np.bincount(touches[1], minlength=model.size)
+            known[self.block] = SeenTogether(before, int(np.count_nonzero(seen)))
+        return known[self.block]
 
     def facts(self, model=None) -> dict[str, Any]:
         """Adds the windows."""
         told = super().facts(model) | {"arms": 2, "proposes": True, "takes_control": False}
         if model is None:
             return told | {"moves": f"sites of {self.block} together, in windows of neighbours"}
-        steps, rows = self.distances(model), self.most_rows(model)
+        steps, rows = self.distances(model), self.seen_together(model).rows
         exact = self.selector.reads_everything(rows)
         widest = min(2 * int(steps[-1]) - 1, model.variables[self.block].sites)
         told["moves"] = f"sites of {self.block} together, in windows of 1 to {widest:,} neighbours"
@@ -150,21 +170,15 @@ class Windows(ContinuousBlock):
         steps, (indptr, touched) = self.distances(model), variable.touches
         places = np.concatenate([[0], np.cumsum(sites // steps + 3)]) * width
         tuning = make_tuning(run, self.step, 1.0, 1, TARGET, scaled=False, sites=int(places[-1]))
-        before = sites_before_of(variable.touches, model.size)
-        room = np.zeros(self.most_rows(model) if len(before) else 0, dtype=touched.dtype)
+        before, rows = self.seen_together(model)
+        room = np.zeros(rows if len(before) else 0, dtype=touched.dtype)
         block = Block(name, False, (variable.block.length,), variable.block.start)
-        exact = self.selector.reads_everything(self.most_rows(model))
+        exact = self.selector.reads_everything(rows)
         decision = replace(self.decision, selector=Exact()) if exact else self.decision
         made = (in_one_loop(True), None) if exact else decision.deciders(model)
-        judge = decision.bind(
-            model,
-            run,
-            block,
-            self.most_rows(model),
-            made,
-            np.zeros((2, block.length)),
-            read_only(room.view()) if len(room) else touched,
-        )
+        listed = read_only(room.view()) if len(room) else touched
+        ends = np.zeros((2, block.length))
+        judge = decision.bind(model, run, block, rows, made, ends, listed)
         looked = judge.trial._replace(indices=touched)
         return WindowTools(
             judge, tuning, np.zeros(1), steps, places, sites, width, block.start, indptr, touched,
