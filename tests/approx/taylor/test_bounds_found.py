@@ -306,6 +306,8 @@ def test_of_three_predictors_a_grid_of_directions_is_enough(degree, counts, rng)
     assert (
         1.1 < worst <= row_bounds.loss(3, degree, counts)
     )  # without the loss it would be exceeded
+    circle = 1.0 / np.cos(degree * np.pi / (2.0 * counts[3]))
+    assert row_bounds.loss(3, degree, counts) == pytest.approx(circle**2)  # two circles, by proof
 
 
 def test_bounds_are_those_by_hand(capsys):
