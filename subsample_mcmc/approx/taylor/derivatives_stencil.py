@@ -146,9 +146,7 @@ class Stencil:
             )
         self.points = stencil(d)
         self.references = np.zeros((count, d))
-        self.shared: Any = (
-            None  # (candidates, inverse factors) of all configurations, once asked for
-        )
+        self.shared: Any = None  # what of_all() returns, once it was asked for
 
     def known(self) -> bool:
         """No bound is known of a function that is only evaluated."""
