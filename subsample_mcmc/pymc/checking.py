@@ -60,6 +60,11 @@ def check(model: Any, natural: Any, rows: TermRows) -> None:
         if before is not None and (total := of(before, given)) is not None:
             compare("the log prior", np.array([density]), np.atleast_1d(total), [""])
         for v, each in zip(alone, (of_sites and of(of_sites, given)) or [], strict=False):
+            if not np.ndim(each):  # of a walk PyMC has the sum of all steps
+                numbers = np.arange(model.variables[names[v.name]].sites)
+                own = priors_of_sites(model, point, names[v.name], numbers)
+                compare(f"the log prior of {v.name}", own.sum()[None], np.array([each]), [""])
+                continue
             count = len(each)
             sites = np.unique([0, count - 1, *rng.integers(count, size=ROWS)])
             own = priors_of_sites(model, point, names[v.name], sites)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from subsample_mcmc.kernels.sites.asked import BEHIND
 from subsample_mcmc.pymc.blocks import Part
 from subsample_mcmc.pymc.columns import PLACES, Columns
 from subsample_mcmc.pymc.expressions import Node
@@ -45,7 +46,7 @@ class AsOneError(Exception):
 class ReadsOfRows:
     """At which places the rows of a model read its blocks."""
 
-    def __init__(self, likelihood: Node, columns: Columns):
+    def __init__(self, likelihood: Node, columns: "Columns | Places"):
         self.columns, self.known = columns, {}
         self.at: dict[str, list[tuple[Node, Any]]] = {}  # by block: nodes, and rows that see them
         order = postorder(likelihood)
@@ -157,7 +158,7 @@ def reads_of(root: Node, block: str) -> list[Node]:
     return [n for n in postorder(root) if n.op == "state" and n.value == block]
 
 
-def prior_of_site(part: Part, graph, priors: dict[str, PriorParts]) -> Node:
+def prior_of_site(part: Part, graph, priors: dict[str, PriorParts], columns: Columns) -> Node:
     """The log prior of one site's value, at the index "site"."""
     for name, prior in priors.items():
         if name != part.name and reads_of(prior.total, part.block):
@@ -174,7 +175,58 @@ def prior_of_site(part: Part, graph, priors: dict[str, PriorParts]) -> Node:
         if found is not None and found.free <= {"site", "state"}:
             if all(n.args[0] is site for n in reads_of(found, part.block)):
                 return found
+    if not tensor.shape:
+        found = step_of_walk(part, tensor.at(()), site, graph.make, Places(shape[0], columns))
+        if found is not None:
+            return found
     raise AsOneError("the prior of each of its values depends on others of them")
+
+
+def step_of_walk(part: Part, total: Node, site: Node, make, places) -> Node | None:
+    """The prior of one site given those before it, where the whole is one sum over the sites.
+
+    So it is of a pm.GaussianRandomWalk whose sum is not written out. None: it is no such sum, or a
+    part of it reads sites after its own, or long before it.
+    """
+    sites = places.size
+    if total.op != "reduce" or total.value[0] != "add" or total.value[2] != sites:
+        return None
+    (body,), name = total.args, total.value[1]
+    if not body.free <= {name, "state"}:
+        return None
+    every = ReadsOfRows(replaced(body, name, make.row, make), places)
+    for node, where in every.at.get(part.block, []):
+        if (place := every.values(node.args[0])) is None:
+            return None
+        seen = np.arange(sites) if where is None else np.flatnonzero(where)
+        before = seen - np.broadcast_to(place, (sites,))[seen]
+        if np.any((before < 0) | (before > BEHIND)):
+            return None
+    return replaced(body, name, site, make)
+
+
+class Places:
+    """Numbers of sites, in the place of rows of data; tables are those of a model."""
+
+    def __init__(self, sites: int, columns: Columns):
+        self.size, self.tables = sites, columns.tables
+        self.data: dict[str, np.ndarray] = {}
+
+
+def replaced(node: Node, name: str, by: Node, make) -> Node:
+    """An expression with another node in the place of a loop's variable."""
+    if name not in node.free:
+        return node
+    if node.op == "loop":
+        return by
+    args = [replaced(part, name, by, make) for part in node.args]
+    if node.op in ("state", "data", "table"):
+        return make.read(node.op, node.value, tuple(args), node.kind, node.low, node.high)
+    if node.op == "reduce":
+        op, variable, length = node.value
+        own = make.leaf("loop", variable, "i", frozenset([variable]), 0, length - 1)
+        return make.reduce(op, own, length, args[0])
+    return make(node.op, *args)
 
 
 def sites_of(
@@ -205,7 +257,7 @@ def sites_of(
             if touches is None or (asked is None and shape[0] < SEVERAL):
                 continue
             if not part.discrete:
-                found.priors[part.block] = prior_of_site(part, graph, priors)
+                found.priors[part.block] = prior_of_site(part, graph, priors, columns)
             found.touches[part.block] = touches
         except AsOneError as error:
             if asked is not None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
+from subsample_mcmc.kernels.sites.asked import sites_behind
 from tests.helpers.marks import WARNINGS_OF_PYMC
 from tests.helpers.models import densities
 
@@ -15,7 +16,7 @@ pm = pytest.importorskip("pymc", reason="needs PyMC: pip install 'subsample-mcmc
 import pytensor.tensor as pt  # noqa: E402
 
 pytestmark = WARNINGS_OF_PYMC
-N, GROUPS, FEW = 90, 12, 4
+N, GROUPS, FEW, DAYS = 90, 12, 4, 30
 
 
 def made() -> types.SimpleNamespace:
@@ -29,6 +30,7 @@ def made() -> types.SimpleNamespace:
     found.other = rng.integers(GROUPS + 3, size=N)
     found.home = rng.integers(GROUPS, size=N)
     found.away = (found.home + 1 + rng.integers(GROUPS - 1, size=N)) % GROUPS
+    found.day = rng.integers(DAYS, size=N)
     found.parent = rng.integers(FEW, size=GROUPS)
     found.size = rng.uniform(0.5, 2.0, GROUPS)
     return found
@@ -157,12 +159,33 @@ def labels_of_groups():
     pm.Normal("y", mu[k[D.group]], observed=D.y)
 
 
-# --------------------------------------------------------------------------- move as one: and why
 def walk():
-    """As one: a: the prior of each of its values depends on others of them."""
+    """Sites: a."""
     a = pm.GaussianRandomWalk(
-        "a", sigma=pm.HalfNormal("tau"), init_dist=pm.Normal.dist(), shape=GROUPS
+        "a", sigma=pm.HalfNormal("tau"), init_dist=pm.Normal.dist(), shape=DAYS
     )
+    pm.Normal("y", a[D.day], observed=D.y)
+
+
+def drift():
+    """Sites: a."""
+    a = pm.GaussianRandomWalk(
+        "a", mu=pm.Normal("mu"), sigma=pm.HalfNormal("tau"), init_dist=pm.Normal.dist(1.0, 2.0),
+        shape=DAYS,
+    )  # fmt: skip
+    pm.Normal("y", a[D.day] - a[(D.day + 3) % DAYS], observed=D.y)
+
+
+# --------------------------------------------------------------------------- move as one: and why
+def short_walk():
+    """As one: a: the prior of each of its values depends on others of them."""
+    a = pm.GaussianRandomWalk("a", sigma=1.0, init_dist=pm.Normal.dist(), shape=GROUPS)
+    pm.Normal("y", a[D.group], observed=D.y)
+
+
+def autoregression():
+    """As one: a: the prior of each of its values depends on others of them."""
+    a = pm.AR("a", rho=[0.7], sigma=1.0, init_dist=pm.Normal.dist(), shape=GROUPS)
     pm.Normal("y", a[D.group], observed=D.y)
 
 
@@ -247,7 +270,8 @@ def own_terms(model, point, block: str, site: int, touches, of_site) -> float:
     own = rows[indices[indptr[site] : indptr[site + 1]]].sum()
     if of_site is None:
         return own + prior
-    return own + of_site(model.state(ints, floats), site)
+    last = min(site + sites_behind(block, model), model.variables[block].sites - 1)
+    return own + sum(of_site(model.state(ints, floats), i) for i in range(site, last + 1))
 
 
 def worst(known, model, block: str, touches, of_site, rng) -> float:
@@ -315,8 +339,8 @@ def test_a_wrong_prior_of_sites_is_refused(monkeypatch):
 
     right = sites.prior_of_site
 
-    def wrong(part, graph, priors):
-        found = right(part, graph, priors)
+    def wrong(part, graph, *more):
+        found = right(part, graph, *more)
         (site,) = {n for n in sites.postorder(found) if n.op == "loop"}
         make = graph.make
         return make("add", found, make("float", make("lt", make.const(5), site)))
@@ -336,6 +360,33 @@ def test_what_moves_as_one_says_why(name):
     assert model.together[block].startswith(why)
     told = sm.Metropolis(block, proposal=sm.pcn()).describe(model)
     assert f"{block!r} moves as one: {why}" in str(told)
+
+
+def test_walks_move_in_windows(rng):
+    """Each step reads the day before; the default moves neighbours together."""
+    for name in ("walk", "drift"):
+        assert sites_behind("a", built(name)[1]) == 1
+    model = built("drift")[1]
+    kernel = sm.windows("a", scale="tau") >> sm.Metropolis(("mu", "tau"), selector=sm.Exact())
+    assert "windows of 1 to 30 neighbours" in kernel.describe(model)
+
+
+@pytest.mark.parametrize("name", ["walk", "drift"])
+def test_a_wrong_step_of_a_walk_is_refused(name, monkeypatch):
+    """A mutant: steps of sites from the sixth on, another value."""
+    from subsample_mcmc.pymc import sites
+
+    right = sites.step_of_walk
+
+    def wrong(part, total, site, make, places):
+        found = right(part, total, site, make, places)
+        return make("add", found, make("float", make("lt", make.const(5), site)))
+
+    monkeypatch.setattr(sites, "step_of_walk", wrong)
+    with pm.Model() as pm_model:
+        globals()[name]()
+    with pytest.raises(ValueError, match=r"from_pymc: the log prior of a  is .* as translated"):
+        sm.from_pymc(pm_model)
 
 
 def test_who_sees_what():
@@ -378,7 +429,7 @@ def test_touches_are_asked_for_or_left_out():
     with pytest.raises(ValueError, match=r"steps cannot move site by site: data do not say"):
         touched(touches=["steps"])
     with pm.Model() as pm_model:
-        walk()
+        short_walk()
     with pytest.raises(ValueError, match=r"a cannot move site by site: the prior of each of its"):
         sm.from_pymc(pm_model, touches=["a"])
 
