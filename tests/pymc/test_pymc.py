@@ -406,8 +406,9 @@ def label_of_another_row():
     pm.Normal("y", z[D.group], observed=D.x)
 
 
-def walk_of_rows():
-    pm.Normal("y", pm.GaussianRandomWalk("u", init_dist=pm.Normal.dist(), shape=N), observed=D.x)
+def autoregression_of_rows():
+    u = pm.AR("u", rho=[0.5], sigma=1.0, init_dist=pm.Normal.dist(), shape=N)
+    pm.Normal("y", u, observed=D.x)
 
 
 def moving_support():
@@ -467,7 +468,7 @@ def missing_counts():
         (across_rows, "from_pymc, y: one row's log likelihood reads other rows .*sum over rows"),
         (unbounded, r"k is discrete and no Categorical, .* \(Poisson\)"),
         (moving_support, "n of k depends on n: the set of values"),
-        (walk_of_rows, "u has a component for each of 60 rows"),
+        (autoregression_of_rows, "u has a component for each of 60 rows"),
         (label_of_another_row, r"z has a value for each of 60 rows.*pm.Mixture"),
         (number_of_words, "y: it is one observed number"),
         (no_data, "no observed variable"),

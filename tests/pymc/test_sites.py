@@ -176,6 +176,12 @@ def drift():
     pm.Normal("y", a[D.day] - a[(D.day + 3) % DAYS], observed=D.y)
 
 
+def walk_of_rows():
+    """Sites: a."""
+    a = pm.GaussianRandomWalk("a", sigma=0.2, init_dist=pm.Normal.dist(), shape=N)
+    pm.Normal("y", 0.0, pm.math.exp(0.5 * a), observed=D.y)
+
+
 # --------------------------------------------------------------------------- move as one: and why
 def short_walk():
     """As one: a: the prior of each of its values depends on others of them."""
@@ -364,7 +370,7 @@ def test_what_moves_as_one_says_why(name):
 
 def test_walks_move_in_windows(rng):
     """Each step reads the day before; the default moves neighbours together."""
-    for name in ("walk", "drift"):
+    for name in ("walk", "drift", "walk_of_rows"):
         assert sites_behind("a", built(name)[1]) == 1
     model = built("drift")[1]
     kernel = sm.windows("a", scale="tau") >> sm.Metropolis(("mu", "tau"), selector=sm.Exact())
