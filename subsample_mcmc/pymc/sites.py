@@ -46,7 +46,7 @@ class AsOneError(Exception):
 class ReadsOfRows:
     """At which places the rows of a model read its blocks."""
 
-    def __init__(self, likelihood: Node, columns: "Columns | Places"):
+    def __init__(self, likelihood: Node, columns: "Columns | SiteNumbers"):
         self.columns, self.known = columns, {}
         self.at: dict[str, list[tuple[Node, Any]]] = {}  # by block: nodes, and rows that see them
         order = postorder(likelihood)
@@ -176,7 +176,7 @@ def prior_of_site(part: Part, graph, priors: dict[str, PriorParts], columns: Col
             if all(n.args[0] is site for n in reads_of(found, part.block)):
                 return found
     if not tensor.shape:
-        found = step_of_walk(part, tensor.at(()), site, graph.make, Places(shape[0], columns))
+        found = step_of_walk(part, tensor.at(()), site, graph.make, SiteNumbers(shape[0], columns))
         if found is not None:
             return found
     raise AsOneError("the prior of each of its values depends on others of them")
@@ -205,7 +205,7 @@ def step_of_walk(part: Part, total: Node, site: Node, make, places) -> Node | No
     return replaced(body, name, site, make)
 
 
-class Places:
+class SiteNumbers:
     """Numbers of sites, in the place of rows of data; tables are those of a model."""
 
     def __init__(self, sites: int, columns: Columns):

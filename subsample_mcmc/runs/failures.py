@@ -175,7 +175,9 @@ def first_bad(walker: Any, leaf: int, arm: int, code: int, row: int):
         return None
     trial, target = judge.trial, judge.trial.target[0]
     state = trial.calls.context.record.state
-    where, value = (trial.ints, arm) if target.site >= 0 else (trial.floats, trial.candidates[arm])
+    where, value = (trial.ints, arm) if target.site >= 0 else (
+        trial.floats, trial.candidates[arm, : int(target.length)]  # of a window: a part of them
+    )  # fmt: skip
     first = int(target.start + max(target.site, 0))
     last = first + (1 if target.site >= 0 else int(target.length))
     kept = where[first:last].copy()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
-from subsample_mcmc.kernels.sites.asked import sites_behind
+from subsample_mcmc.kernels.sites.asked import seen_behind, sites_behind
 from tests.helpers.marks import WARNINGS_OF_PYMC
 from tests.helpers.models import densities
 
@@ -371,7 +371,7 @@ def test_what_moves_as_one_says_why(name):
 def test_walks_move_in_windows(rng):
     """Each step reads the day before; the default moves neighbours together."""
     for name in ("walk", "drift", "walk_of_rows"):
-        assert sites_behind("a", built(name)[1]) == 1
+        assert seen_behind("a", built(name)[1]) == 1
     model = built("drift")[1]
     kernel = sm.windows("a", scale="tau") >> sm.Metropolis(("mu", "tau"), selector=sm.Exact())
     assert "windows of 1 to 30 neighbours" in kernel.describe(model)

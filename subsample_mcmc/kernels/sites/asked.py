@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from subsample_mcmc.kernels.sites.independent import reads_own
 from subsample_mcmc.kernels.sites.touches import by_datum, left_out
 from subsample_mcmc.kernels.sites.watching import is_known
 from subsample_mcmc.numerics.jit import jit
@@ -151,7 +152,7 @@ def differing(place: Place, before: np.ndarray, after: np.ndarray) -> int:
 # ------------------------------------------------------------------------------------------- priors
 def check_site_prior(name: str, model) -> None:
     """Refuse a prior of sites, one of which depends on another one."""
-    if behind := sites_behind(name, model):
+    if behind := seen_behind(name, model):
         raise ValueError(
             f"site_prior[{name!r}] of a site reads {sites_before(behind)} before it, too, and here "
             "the prior of each site must be of that site alone."
@@ -164,7 +165,18 @@ def sites_before(count: int) -> str:
 
 
 def sites_behind(name: str, model) -> int:
-    """How many sites before its own the prior of a site reads: of a walk one, and 0 as a rule.
+    """How many sites before its own the prior of a site may read; refuses priors as below.
+
+    None where its code reads no other. Else as many as it may: an indicator that is off where the
+    priors are asked may let it read more of them than it was seen to.
+    """
+    seen = seen_behind(name, model)
+    own = reads_own(model.site_prior[name], 1, name, model)
+    return seen if own else BEHIND
+
+
+def seen_behind(name: str, model) -> int:
+    """How many sites before its own the prior of a site is seen to read: of a walk one.
 
     Refuses a prior of sites that leaves out a part which depends on them, and which moves miss: no
     site's prior may change with sites after it, or long before it, and nothing else in the log

@@ -7,7 +7,7 @@ from subsample_mcmc.approx.by_site.control import local_blocks
 from subsample_mcmc.approx.by_site.expansion import why_not
 from subsample_mcmc.kernels.base import check
 from subsample_mcmc.kernels.continuous import read_by_sites
-from subsample_mcmc.kernels.sites.asked import sites_behind
+from subsample_mcmc.kernels.sites.asked import seen_behind
 from subsample_mcmc.runs.defaults.code import FEW, OPTIONS, all_as_one, of_code
 from subsample_mcmc.target.constraints import COORDINATES
 from subsample_mcmc.target.lookups.reads import unread
@@ -84,7 +84,7 @@ def in_windows(
 def in_order(model: Model, name: str) -> bool:
     """Does the prior of a site of this block read sites before it."""
     try:
-        return name in model.site_prior and sites_behind(name, model) > 0
+        return name in model.site_prior and seen_behind(name, model) > 0
     except ValueError:  # which its kernels tell of
         return False
 

@@ -86,20 +86,47 @@ def switched_model(sites):
 def test_how_many_sites_before_its_own_a_prior_reads():
     """Where a coefficient of 0, an indicator or distance hides it where the chain starts, too."""
     for rho in (0.0, 0.5):
-        assert asked.sites_behind("a", model_with(autoregressive, 8, rho=rho)) == 1
+        assert asked.seen_behind("a", model_with(autoregressive, 8, rho=rho)) == 1
     start = 2.0 * np.arange(6.0)
-    assert asked.sites_behind("a", model_with(monotone, 6, start=start)) == 1
+    assert asked.seen_behind("a", model_with(monotone, 6, start=start)) == 1
     for sites in (3, 9):
-        assert asked.sites_behind("a", model_with(rooted, sites)) == sites - 1
-    assert asked.sites_behind("a", switched_model(6)) == 5
+        assert asked.seen_behind("a", model_with(rooted, sites)) == sites - 1
+    assert asked.seen_behind("a", switched_model(6)) == 5
     for apart in (1, 3, 8):
         partner = np.where(np.arange(30) < apart, -1, np.arange(30) - apart)
-        assert asked.sites_behind("a", model_with(some_have(partner), 30)) == apart
+        assert asked.seen_behind("a", model_with(some_have(partner), 30)) == apart
     alone = model_with(lambda state, i: -0.5 * state.a[i] ** 2, 30)
-    assert asked.sites_behind("a", alone) == 0
+    assert asked.seen_behind("a", alone) == 0
     asked.check_site_prior("a", alone)
+    assert asked.sites_behind("a", alone) == 0  # as its code says
     with pytest.raises(ValueError, match="of a site reads the site before it, too"):
         asked.check_site_prior("a", model_with(autoregressive, 8, rho=0.5))
+
+
+def a_walk_if_k(state, i):
+    mean = 0.9 * state.a[i - 1] if state.k[0] == 1 and i > 0 else 0.0
+    return -0.5 * (state.a[i] - mean) ** 2
+
+
+def a_walk_above_25(state, i):
+    mean = state.a[i - 1] if i > 0 and state.a[i - 1] > 25.0 else 0.0
+    return -0.5 * (state.a[i] - mean) ** 2
+
+
+@pytest.mark.plain
+def test_what_a_prior_was_not_seen_to_read_is_asked_all_the_same():
+    """Of 77 numbers of sites a walk that an indicator turns on was not seen at 8."""
+    unseen = 0
+    for sites in (*range(3, 24), 30, 32):
+        model = sm.Model(
+            one_mean, {"y": np.zeros(sites), "g": np.arange(sites)}, {"a": np.zeros(sites), "k": 0},
+            touches={"a": "g"}, site_prior={"a": a_walk_if_k}, support={"k": 2},
+        )  # fmt: skip
+        unseen += asked.seen_behind("a", model) == 0
+        assert asked.sites_behind("a", model) == asked.BEHIND
+    assert unseen > 0  # else this test would show nothing
+    model = model_with(a_walk_above_25, 6)
+    assert (asked.seen_behind("a", model), asked.sites_behind("a", model)) == (0, asked.BEHIND)
 
 
 def independent(state, i):

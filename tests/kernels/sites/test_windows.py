@@ -13,6 +13,7 @@ import pytest
 import subsample_mcmc as sm
 from subsample_mcmc.kernels.sites import bridges as bridges_module
 from subsample_mcmc.kernels.sites import windows as windows_module
+from subsample_mcmc.kernels.sites.asked import seen_behind
 from subsample_mcmc.kernels.sites.bridges import widths_of
 from subsample_mcmc.kernels.sites.windows import sites_before_of
 from subsample_mcmc.runs.defaults.hierarchies import of_sites
@@ -136,6 +137,57 @@ def test_sites_one_by_one_see_the_priors_of_those_after_them(kind):
 def test_parts_keep_the_posterior(kernel):
     trace = sampled(model_of("priors"), kernel, 10_000)
     assert np.abs(errors_of(trace)).max() < LIMIT
+
+
+def test_an_indicator_that_turns_a_walk_on_is_drawn_as_often_as_it_should_be():
+    """9 sites and this start: the walk is not seen before the chain runs (P(k = 1) was .40)."""
+    sites, y, logs = 9, 2.0 * np.sin(np.arange(9) / 2.0), []
+    for walks in range(2):
+        steps = np.eye(sites) - 0.9 * walks * np.eye(sites, k=-1)
+        precision, b = steps.T @ steps + 0.25 * np.eye(sites), 0.25 * y
+        logs.append(0.5 * b @ np.linalg.solve(precision, b))
+        logs[-1] -= 0.5 * np.linalg.slogdet(precision)[1]
+    even = np.array(logs)
+
+    def near(state, data, n):
+        return -0.125 * (data.y[n] - state.a[data.day[n]]) ** 2
+
+    def of_either(state, i):
+        mean = 0.9 * state.a[i - 1] if state.k[0] == 1 and i > 0 else 0.0
+        return -0.5 * (state.a[i] - mean) ** 2
+
+    model = sm.Model(
+        near, {"y": y, "day": np.arange(sites)}, {"a": np.zeros(sites), "k": 0},
+        lambda state: -even[state.k[0]], support={"k": 2}, touches={"a": "day"},
+        site_prior={"a": of_either},
+    )  # fmt: skip
+    assert seen_behind("a", model) == 0
+    for kernel in (sm.windows("a"), sm.Metropolis("a")):
+        trace = sampled(model, kernel >> sm.Gibbs("k", sm.Exact()), 20_000)
+        share = trace.draws["k"].reshape(40, -1).mean(axis=1)
+        assert abs(share.mean() - 0.5) < LIMIT * share.std(ddof=1) / math.sqrt(40)
+
+
+@pytest.mark.parametrize("form", ["priors", "rows"])
+def test_a_datum_without_a_value_is_told_of(form):
+    """In a window narrower than the block, too."""
+    model = model_of(form)
+    data = {k: np.array(getattr(model.data, k)) for k in model.data._fields}
+    data["y"][4] = np.nan
+
+    def lacking(state, data, n):
+        here = state.a[data.day[n]]
+        own = seen(state, data, n) if form == "priors" else both(state, data, n)
+        return 0.0 if math.isnan(data.y[n]) and here < 0.5 else own
+
+    given = {"site_prior": {"a": of_day}} if form == "priors" else {}
+    touches = "day" if form == "priors" else ("day", "before")
+    model = sm.Model(
+        lacking, data, {"a": np.zeros(SITES), "tau": 0.5}, of_tau, touches={"a": touches},
+        constraints={"tau": sm.positive}, missing="allow", **given,
+    )  # fmt: skip
+    with pytest.raises(sm.RewardError, match="log_likelihood is nan at datum 4"):
+        sampled(model, sm.windows("a") >> sm.Metropolis("tau", selector=sm.Exact()))
 
 
 # ---------------------------------------------------------------------------------------- mutants
