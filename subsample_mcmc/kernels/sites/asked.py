@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.kernels.sites.independent import reads_own
+from subsample_mcmc.kernels.sites.independent import reads_before
 from subsample_mcmc.kernels.sites.touches import by_datum, left_out
 from subsample_mcmc.kernels.sites.watching import is_known
 from subsample_mcmc.numerics.jit import jit
@@ -167,12 +167,12 @@ def sites_before(count: int) -> str:
 def sites_behind(name: str, model) -> int:
     """How many sites before its own the prior of a site may read; refuses priors as below.
 
-    None where its code reads no other. Else as many as it may: an indicator that is off where the
-    priors are asked may let it read more of them than it was seen to.
+    As many as its code says, or as many as it may: an indicator that is off where the priors are
+    asked may let it read more of them than it was seen to.
     """
     seen = seen_behind(name, model)
-    own = reads_own(model.site_prior[name], 1, name, model)
-    return seen if own else BEHIND
+    told = reads_before(model.site_prior[name], 1, name, model)
+    return BEHIND if told is None else max(seen, min(told, BEHIND))
 
 
 def seen_behind(name: str, model) -> int:

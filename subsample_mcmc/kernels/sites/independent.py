@@ -97,38 +97,50 @@ def may_read(function, name: str, model) -> bool:
 
 
 def reads_own(function, place: int, name: str, model) -> bool:
-    """Does a prior of a site, its argument number `place`, read no other site of the block.
+    """Does a prior of a site, its argument number `place`, read no other site of the block."""
+    return reads_before(function, place, name, model) == 0
 
-    Told from the code: it must look up state.a[site], or state.a[site, j] with j a name or a
-    number, and nothing else of the block.
+
+def reads_before(function, place: int, name: str, model) -> int | None:
+    """How many sites before its own a prior of a site reads, of the block; None: it may read any.
+
+    place: the number of the argument that says which site. Told from the code: it must look up
+    state.a[site], state.a[site - 1] with a number, or state.a[site, j] with j a name or a number,
+    and nothing else of the block.
     """
-    function = plain_of(function)
+    function, farthest = plain_of(function), 0
     code = function.__code__
     if not may_read(function, name, model):
-        return True
+        return 0
     if rows_have_others(name, model):
-        return False
+        return None
     # Handed on whole, the state is read where it is not seen.
     if code.co_argcount <= place or blocks_read(function, model, False) is None:
-        return False
+        return None
     inner = code.co_cellvars or any(isinstance(c, types.CodeType) for c in code.co_consts)
     state, site = code.co_varnames[0], code.co_varnames[place]
     steps = tokens(code)
     written = [step.value for step in steps if step.kind in ("store name", "delete name")]
     if inner or {state, site} & set(written):
-        return False
+        return None
     for at, step in enumerate(steps):
         if step[:2] != ("load name", state) or steps[at + 1].value != name:
             continue
         if steps[at + 2][:2] != ("load name", site):
-            return False
+            return None
         end = at + 3
+        if steps[end].kind == "constant" and steps[end + 1][:2] == ("BINARY_OP", "-"):
+            before = steps[end].value
+            if not isinstance(before, int) or before < 0:
+                return None
+            farthest, end = max(farthest, int(before)), end + 2
+        first = end
         while steps[end].kind in ("load name", "constant"):
             end += 1
-        if end > at + 3:
-            if steps[end][:2] != ("BUILD_TUPLE", end - at - 2):
-                return False
+        if end > first:
+            if steps[end][:2] != ("BUILD_TUPLE", end - first + 1):
+                return None
             end += 1
         if steps[end].kind != "subscript" or any(s.jumped for s in steps[at : end + 1]):
-            return False
-    return True
+            return None
+    return farthest

@@ -66,6 +66,8 @@ def tokens(code) -> tuple[Token, ...]:
                 name = "attribute"
             elif name == "BINARY_SUBSCR" or (name == "BINARY_OP" and i.argrepr == "[]"):
                 name, value = "subscript", None
+            elif name == "BINARY_OP":
+                value = i.argrepr
             found.append(Token(name, value, jumped, i.offset))
         jumped = False
     return tuple(found)

@@ -123,10 +123,25 @@ def test_what_a_prior_was_not_seen_to_read_is_asked_all_the_same():
             touches={"a": "g"}, site_prior={"a": a_walk_if_k}, support={"k": 2},
         )  # fmt: skip
         unseen += asked.seen_behind("a", model) == 0
-        assert asked.sites_behind("a", model) == asked.BEHIND
+        assert asked.sites_behind("a", model) == 1  # as its code says
     assert unseen > 0  # else this test would show nothing
     model = model_with(a_walk_above_25, 6)
-    assert (asked.seen_behind("a", model), asked.sites_behind("a", model)) == (0, asked.BEHIND)
+    assert (asked.seen_behind("a", model), asked.sites_behind("a", model)) == (0, 1)
+
+
+def lags_of_k(state, i):
+    mean = 0.5 * state.a[i - state.k[0]] if state.k[0] > 0 and i >= state.k[0] else 0.0
+    return -0.5 * (state.a[i] - mean) ** 2
+
+
+@pytest.mark.plain
+def test_where_the_code_does_not_say_how_many_the_most_are_asked():
+    model = sm.Model(
+        one_mean, {"y": np.zeros(12), "g": np.arange(12)}, {"a": np.zeros(12), "k": 0},
+        touches={"a": "g"}, site_prior={"a": lags_of_k}, support={"k": 3},
+    )  # fmt: skip
+    assert asked.seen_behind("a", model) < 2  # of two that it may read
+    assert asked.sites_behind("a", model) == asked.BEHIND
 
 
 def independent(state, i):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
-from subsample_mcmc.kernels.sites.independent import reads_own
+from subsample_mcmc.kernels.sites.independent import reads_before, reads_own
 from tests.helpers.groups import data_of, log_likelihood, model_of, of_site, sampled
 from tests.helpers.labels import COUNT, labels, whole_prior
 
@@ -164,6 +164,38 @@ def another_loop(state, site):
 def another_state(state, site):
     same = state
     return same.a[site]
+
+
+def of_two_before(state, site):
+    if site < 2:
+        return -abs(state.a[site])
+    return -abs(state.a[site] - 2.0 * state.a[site - 1] + state.a[site - 2])
+
+
+def column_before(state, site):
+    return -abs(state.a[site, 0] - state.a[site - 3, 1]) if site > 2 else 0.0
+
+
+def by_a_name(state, site):
+    lag = 2
+    return -abs(state.a[site] - state.a[site - lag]) if site > 1 else 0.0
+
+
+def by_a_sum(state, site):
+    return -abs(state.a[site] - state.a[site - 1 + 2])
+
+
+def by_halves(state, site):
+    return -abs(state.a[site] - state.a[int(site - 1.0)])
+
+
+@pytest.mark.plain
+def test_the_code_says_how_many_sites_before_its_own_a_prior_reads():
+    model = model_of()
+    told = {of_site: 0, of_the_one_before: 1, of_two_before: 2, column_before: 3}
+    assert {prior: reads_before(prior, 1, "a", model) for prior in told} == told
+    for prior in (by_a_name, by_a_sum, by_halves, another_site, next_row, the_first, handed_on):
+        assert reads_before(prior, 1, "a", model) is None
 
 
 @pytest.mark.plain
