@@ -192,7 +192,7 @@ def by_halves(state, site):
 @pytest.mark.plain
 def test_the_code_says_how_many_sites_before_its_own_a_prior_reads():
     model = model_of()
-    told = {of_site: 0, of_the_one_before: 1, of_two_before: 2, column_before: 3}
+    told = {of_site: 0, of_two_before: 2, column_before: 3}
     assert {prior: reads_before(prior, 1, "a", model) for prior in told} == told
     for prior in (by_a_name, by_a_sum, by_halves, another_site, next_row, the_first, handed_on):
         assert reads_before(prior, 1, "a", model) is None
