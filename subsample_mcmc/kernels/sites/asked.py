@@ -172,7 +172,13 @@ def sites_behind(name: str, model) -> int:
     """
     seen = seen_behind(name, model)
     told = reads_before(model.site_prior[name], 1, name, model)
-    return BEHIND if told is None else max(seen, min(told, BEHIND))
+    if told is not None and told > BEHIND:
+        raise ValueError(
+            f"site_prior[{name!r}] reads {name}[site - {told}]: it may read up to {BEHIND} sites "
+            "before its own. Leave site_prior out and give log_prior the whole, which every move "
+            "then reads; or let rows of data touch both sites."
+        )
+    return BEHIND if told is None else max(seen, told)
 
 
 def seen_behind(name: str, model) -> int:

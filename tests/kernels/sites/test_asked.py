@@ -143,6 +143,18 @@ def test_where_the_code_does_not_say_how_many_the_most_are_asked():
     assert asked.seen_behind("a", model) < 2  # of two that it may read
     assert asked.sites_behind("a", model) == asked.BEHIND
 
+    def a_year_ago(state, i):
+        before = state.a[i - 12] if state.k[0] == 2 and i > 11 else 0.0
+        return -0.5 * (state.a[i] - before) ** 2
+
+    for sites in (14, 20):  # seen or not
+        model = sm.Model(
+            one_mean, {"y": np.zeros(sites), "g": np.arange(sites)}, {"a": np.zeros(sites), "k": 0},
+            touches={"a": "g"}, site_prior={"a": a_year_ago}, support={"k": 40},
+        )  # fmt: skip
+        with pytest.raises(ValueError, match=r"site_prior\['a'\] (reads a\[site - 12\]|of site)"):
+            sm.Metropolis("a").check(model)
+
 
 def independent(state, i):
     return -0.5 * ((state.a[i] - state.mu[0]) / 0.7) ** 2
