@@ -192,8 +192,8 @@ def test_a_datum_without_a_value_is_told_of(form):
 
 # ---------------------------------------------------------------------------------------- mutants
 MUTANTS = {
-    "data that two sites of a window see count twice": (
-        windows_module, "tools.before[i] < low", "True",
+    "data that see a site before a window, too, are forgotten": (
+        windows_module, "tools.before[i] < low", "tools.before[i] < 0",
     ),
     "data of the last site are forgotten": (
         windows_module, "indptr[high] - indptr[low]", "indptr[high - 1] - indptr[low]",
