@@ -148,7 +148,7 @@ def test_what_would_take_too_long_is_not_read(monkeypatch):
 def rare_and_its_law(kernel=None):
     """(share of draws of the rare group's b below some of its quantiles, of 10, and their ESS)."""
     model = rates(1)
-    trace = sm.sample(model, kernel, draws=2_000, seed=4, progress=False)
+    trace = sm.sample(model, kernel, draws=3_000, seed=4, progress=False)
     shares = np.array([0.005, 0.05, 0.25, 0.5, 0.9])
     b = trace.draws["b"][..., 1]
     below = [b < np.log(gamma.ppf(share, 1.5) / 40.0) for share in shares]
