@@ -154,14 +154,10 @@ def check_site_prior(name: str, model) -> None:
     """Refuse a prior of sites, one of which depends on another one."""
     if behind := seen_behind(name, model):
         raise ValueError(
-            f"site_prior[{name!r}] of a site reads {sites_before(behind)} before it, too, and here "
+            f"site_prior[{name!r}] of a site reads "
+            f"{'the site' if behind == 1 else f'the {behind} sites'} before it, too, and here "
             "the prior of each site must be of that site alone."
         )
-
-
-def sites_before(count: int) -> str:
-    """So many sites, in words."""
-    return "the site" if count == 1 else f"the {count} sites"
 
 
 def sites_behind(name: str, model) -> int:

@@ -21,18 +21,18 @@ from subsample_mcmc.kernels.adapt import Tuning, learn, make_tuning, of_one, ste
 from subsample_mcmc.kernels.base import ANY_NUMBER
 from subsample_mcmc.kernels.continuous import ContinuousBlock, start_from_current, stay_or_go
 from subsample_mcmc.kernels.decision import Judge
+from subsample_mcmc.kernels.sites.interweave import START, TARGET
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.random import fill_normal
 from subsample_mcmc.target.constraints import COORDINATES, REAL
-from subsample_mcmc.target.moved import moved
-
-TARGET, START = 0.44, 0.1  # acceptance of moves by one number; the first step of a log scale
+from subsample_mcmc.target.moved import BlockCoordinates, all_inside, moved
 
 
 class BridgeTools(NamedTuple):
     """What these moves work with."""
 
     judge: Judge
+    coordinates: BlockCoordinates
     tuning: Tuning  # a row for each gap, of each number of the scale
     noise: np.ndarray  # (1,)
     gaps: np.ndarray  # between sites that are kept: 2, 4, 8, ...
@@ -116,8 +116,9 @@ class Bridges(ContinuousBlock):
         gaps, moves, start = self.gaps(model), scale.block.length, blocks.block.start
         tuning = make_tuning(run, self.step, 1.0, 1, TARGET, scaled=False, sites=len(gaps) * moves)
         return BridgeTools(
-            self.judge(model, run), tuning, np.zeros(1), gaps, moves, sites.sites,
-            sites.block.length // sites.sites, sites.block.start - start, scale.block.start - start,
+            self.judge(model, run), blocks.coordinates(), tuning, np.zeros(1), gaps, moves,
+            sites.sites, sites.block.length // sites.sites, sites.block.start - start,
+            scale.block.start - start,
         )  # fmt: skip
 
 
@@ -172,11 +173,8 @@ def bridges_step(chain, tools):
             fill_normal(chain.rng, tools.noise)
             step = step_size(tuning, now)
             ratio = stretch_bridges(tools, first, gap, number, step * tools.noise[0])
-            for j in range(len(trial.candidates[1])):
-                if not abs(trial.candidates[1, j]) < np.inf:
-                    ratio = -np.inf  # the scale went beyond all numbers
-            if not trial.candidates[1, tools.other + number] > 0.0:
-                ratio = -np.inf  # or is 0, to rounding
+            if not all_inside(tools.coordinates, trial.candidates[1]):
+                ratio = -np.inf
             accepted = stay_or_go(chain, judge, ratio)
             if now.code != 0:
                 return

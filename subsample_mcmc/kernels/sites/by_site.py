@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from subsample_mcmc.decisions.exact import Exact
-from subsample_mcmc.kernels.base import DECIDES_EXACTLY
-from subsample_mcmc.kernels.decision import Decision, Judge, in_one_loop
+from subsample_mcmc.decisions.selector import not_a_sum
+from subsample_mcmc.kernels.base import BAD_PRIOR, DECIDES_EXACTLY
+from subsample_mcmc.kernels.decision import Decision, Judge, fail, in_one_loop
 from subsample_mcmc.kernels.sites.asked import check_data, check_site_prior, sites_behind
 from subsample_mcmc.kernels.sites.by_sums import by_sums, check_sums, judge_by_sums, told_of_sums
 from subsample_mcmc.kernels.sites.touches import MANY, check_touches
@@ -19,7 +20,7 @@ from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.pointers import call_numbers
 from subsample_mcmc.target.layout import Block
 from subsample_mcmc.target.moved import Moved
-from subsample_mcmc.target.rewards import prior_of
+from subsample_mcmc.target.rewards import place, prior_of
 from subsample_mcmc.target.user_functions import prior_by_address
 
 READS_OWN = "each site its own"  # stored with runs whose sites move by data of their own
@@ -149,15 +150,22 @@ def judge_of_sites(kernel, model, run) -> Judge:
         site, (_, indices) = one_site(model, name), model.variables[name].touches
         rows = most_rows(model, name)
         return judge_by_sums(kernel, model, run, site.block, rows, site.candidates(model), indices)
-    if summed(kernel, model):
+    site, (_, indices) = one_site(model, name), model.variables[name].touches
+    rows, ends = most_rows(model, name), site.candidates(model)
+    return judge_of_few(decision, model, run, site.block, rows, ends, indices)
+
+
+def judge_of_few(decision: Decision, model, run, block: Block, rows: int, ends, indices) -> Judge:
+    """What decides about rows that sites touch, so many at most: in one loop, where all are read.
+
+    ends: room for the candidates. indices: the rows, of which a decision says its part.
+    """
+    if decision.selector.reads_everything(rows):
         made = in_one_loop(True), None
         decision = replace(decision, selector=Exact())  # which is not asked
     else:
         made = decision.deciders(model)
-    site, (_, indices) = one_site(model, name), model.variables[name].touches
-    return decision.bind(
-        model, run, site.block, most_rows(model, name), made, site.candidates(model), indices
-    )
+    return decision.bind(model, run, block, rows, made, ends, indices)
 
 
 def site_prior_of(model, name: str, judge: Judge) -> SitePrior:
@@ -186,3 +194,21 @@ def prior_at(trial, prior, first, last):
     for site in range(first, min(last + prior.behind, prior.sites)):
         total += call_numbers(prior.of, trial.calls.context, site, 0)
     return total
+
+
+@jit(inner="always")
+def priors_of_sites(chain, judge, prior, first, last, ratio):
+    """Write the offsets of stay and go, of sites first .. last - 1, without the threshold.
+
+    False if one is not a number.
+    """
+    trial, offsets = judge.trial, judge.offsets
+    offsets[0], offsets[1] = prior_at(trial, prior, first, last), -np.inf
+    if ratio > -np.inf:
+        place(trial, 1)
+        offsets[1] = prior_at(trial, prior, first, last) + ratio
+        place(trial, 0)
+    if not_a_sum(offsets[0]) or not_a_sum(offsets[1]):
+        fail(chain.now[0], trial, BAD_PRIOR, 0 if not_a_sum(offsets[0]) else 1, -1)
+        return False
+    return True

@@ -8,11 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.decisions.selector import not_a_sum
 from subsample_mcmc.kernels.adapt import Tuning, make_tuning, of_one, step_size
-from subsample_mcmc.kernels.base import BAD_PRIOR
 from subsample_mcmc.kernels.continuous import start_from_current
-from subsample_mcmc.kernels.decision import Judge, decide, fail
+from subsample_mcmc.kernels.decision import Judge, decide
 from subsample_mcmc.kernels.proposals.learned import (
     LearnedNumbers,
     learn_gaussian,
@@ -26,13 +24,12 @@ from subsample_mcmc.kernels.sites.by_site import (
     judge_of_sites,
     one_site,
     part_of,
-    prior_at,
+    priors_of_sites,
     site_prior_of,
 )
 from subsample_mcmc.kernels.sites.watching import Watched, remember, sees_others, watched
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.target.moved import BlockCoordinates, all_to_block, all_to_free
-from subsample_mcmc.target.rewards import place
 
 
 class SiteTools(NamedTuple):
@@ -77,16 +74,8 @@ def bind_sites(kernel, model, run) -> SiteTools:
 @jit(inner="always")
 def priors_at(chain, tools, site, ratio):
     """Write the offsets of stay and go, without the threshold; False if one is not a number."""
-    trial, offsets, site = tools.judge.trial, tools.judge.offsets, tools.first + site
-    offsets[0], offsets[1] = prior_at(trial, tools.prior, site, site + 1), -np.inf
-    if ratio > -np.inf:
-        place(trial, 1)
-        offsets[1] = prior_at(trial, tools.prior, site, site + 1) + ratio
-        place(trial, 0)
-    if not_a_sum(offsets[0]) or not_a_sum(offsets[1]):
-        fail(chain.now[0], trial, BAD_PRIOR, 0 if not_a_sum(offsets[0]) else 1, -1)
-        return False
-    return True
+    own = tools.first + site
+    return priors_of_sites(chain, tools.judge, tools.prior, own, own + 1, ratio)
 
 
 @jit(inner="always")

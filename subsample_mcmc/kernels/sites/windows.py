@@ -7,7 +7,7 @@ middle farthest and those beside it less and less: multigrid Monte Carlo (Goodma
 Metropolis' decisions. A window's decision is about the data that its sites touch.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import log
 from typing import Any, ClassVar, NamedTuple
 
@@ -16,21 +16,23 @@ import numpy as np
 from subsample_mcmc.calls import helpful
 from subsample_mcmc.decisions.exact import Exact
 from subsample_mcmc.decisions.racing import Default
-from subsample_mcmc.decisions.selector import Selector, not_a_sum
+from subsample_mcmc.decisions.selector import Selector
 from subsample_mcmc.kernels.adapt import Tuning, learn, make_tuning, of_one, step_size
-from subsample_mcmc.kernels.base import BAD_PRIOR, DECIDES_EXACTLY
+from subsample_mcmc.kernels.base import DECIDES_EXACTLY
 from subsample_mcmc.kernels.compose import cycle
 from subsample_mcmc.kernels.continuous import ContinuousBlock
-from subsample_mcmc.kernels.decision import Decision, Judge, decide, fail, in_one_loop
+from subsample_mcmc.kernels.decision import Decision, Judge, decide
 from subsample_mcmc.kernels.sites.asked import check_data, sites_behind
 from subsample_mcmc.kernels.sites.bridges import Bridges, widths_of
 from subsample_mcmc.kernels.sites.by_site import (
     READS_OWN,
     SitePrior,
+    judge_of_few,
     no_whole_prior,
-    prior_at,
+    priors_of_sites,
     site_prior_of,
 )
+from subsample_mcmc.kernels.sites.interweave import TARGET
 from subsample_mcmc.kernels.sites.touches import by_datum, check_touches
 from subsample_mcmc.kernels.sites.watching import Watched, remember, sees_others, watched
 from subsample_mcmc.numerics.jit import jit
@@ -38,9 +40,8 @@ from subsample_mcmc.numerics.random import fill_normal
 from subsample_mcmc.target.constraints import REAL
 from subsample_mcmc.target.layout import Block
 from subsample_mcmc.target.population import read_only
-from subsample_mcmc.target.rewards import place
 
-TARGET, START = 0.44, 0.5  # acceptance of moves by one number; their step at first
+START = 0.5  # the step of windows at first
 
 
 class Neighbours:
@@ -173,12 +174,9 @@ class Windows(ContinuousBlock):
         before, rows = self.seen_together(model)
         room = np.zeros(rows if len(before) else 0, dtype=touched.dtype)
         block = Block(name, False, (variable.block.length,), variable.block.start)
-        exact = self.selector.reads_everything(rows)
-        decision = replace(self.decision, selector=Exact()) if exact else self.decision
-        made = (in_one_loop(True), None) if exact else decision.deciders(model)
         listed = read_only(room.view()) if len(room) else touched
         ends = np.zeros((2, block.length))
-        judge = decision.bind(model, run, block, rows, made, ends, listed)
+        judge = judge_of_few(self.decision, model, run, block, rows, ends, listed)
         looked = judge.trial._replace(indices=touched)
         return WindowTools(
             judge, tuning, np.zeros(1), steps, places, sites, width, block.start, indptr, touched,
@@ -235,8 +233,8 @@ def move_window(tools, low, high, middle, step, column, by):
 @jit(inner="always")
 def sweep_of_windows(chain, tools):
     """step(chain, tools): a decision for each window."""
-    judge, now, prior = tools.judge, chain.now[0], tools.prior
-    trial, offsets, tally = judge.trial, judge.offsets, judge.tally[0]
+    judge, now = tools.judge, chain.now[0]
+    tally = judge.tally[0]
     tally.steps += 1
     remember(tools.watched)
     scale, count = 0.0, 0
@@ -253,14 +251,9 @@ def sweep_of_windows(chain, tools):
                 by = step_size(tuning, now)
                 move_window(tools, low, high, middle, step, column, by * tools.noise[0])
                 threshold = log(1.0 - chain.rng.random())
-                offsets[0] = prior_at(trial, prior, low, high)
-                place(trial, 1)
-                offsets[1] = prior_at(trial, prior, low, high)
-                place(trial, 0)
-                if not_a_sum(offsets[0]) or not_a_sum(offsets[1]):
-                    fail(now, trial, BAD_PRIOR, 0 if not_a_sum(offsets[0]) else 1, -1)
+                if not priors_of_sites(chain, judge, tools.prior, low, high, 0.0):
                     return
-                offsets[0] += threshold
+                judge.offsets[0] += threshold
                 accepted = 1.0 if decide(chain, judge, 0) == 1 else 0.0
                 if now.code != 0:
                     return

@@ -102,8 +102,12 @@ TRUTH = truth()
 
 def errors_of(trace):
     """Distances of means from the truth, in standard errors of 40 batches."""
-    found = numbers_of(trace.draws["a"][0], trace.draws["tau"][0].reshape(-1)) - TRUTH
-    batches = found.reshape(40, -1, found.shape[-1]).mean(axis=1)
+    return errors_of_draws(trace.draws["a"][0], trace.draws["tau"][0].reshape(-1))
+
+
+def errors_of_draws(a, tau):
+    """The same of the draws of one walk and its scale."""
+    batches = (numbers_of(a, tau) - TRUTH).reshape(40, -1, len(TRUTH)).mean(axis=1)
     return batches.mean(axis=0) / (batches.std(axis=0, ddof=1) / math.sqrt(40))
 
 
@@ -284,22 +288,24 @@ def test_rows_of_several_numbers_move_column_by_column():
     )  # fmt: skip
     trace = sampled(model, sm.windows("a", scale="tau") >> sm.Metropolis("tau"), 10_000)
     for c in range(2):
-        a, tau = trace.draws["a"][0, :, :, c], trace.draws["tau"][0, :, c]
-        batches = (numbers_of(a, tau) - TRUTH).reshape(40, -1, len(TRUTH)).mean(axis=1)
-        z = batches.mean(axis=0) / (batches.std(axis=0, ddof=1) / math.sqrt(40))
+        z = errors_of_draws(trace.draws["a"][0, :, :, c], trace.draws["tau"][0, :, c])
         assert np.abs(z).max() < LIMIT
+
+
+def of_few_data(days):
+    """A walk of so many days, with three rows each."""
+    rng = np.random.default_rng(0)
+    day = np.repeat(np.arange(days), 3)
+    y = 0.1 * rng.standard_normal(days).cumsum()[day] + rng.standard_normal(3 * days)
+    return sm.Model(
+        seen, {"y": y, "day": day}, {"a": np.zeros(days), "tau": 0.1}, of_tau,
+        constraints={"tau": sm.positive}, touches={"a": "day"}, site_prior={"a": of_day},
+    )  # fmt: skip
 
 
 def test_a_walk_mixes_by_windows():
     """Of 120 days of few data the scale of steps has 10 times as many effective draws."""
-    rng = np.random.default_rng(0)
-    day = np.repeat(np.arange(120), 3)
-    y = 0.1 * rng.standard_normal(120).cumsum()[day] + rng.standard_normal(360)
-    model = sm.Model(
-        seen, {"y": y, "day": day}, {"a": np.zeros(120), "tau": 0.1}, of_tau,
-        constraints={"tau": sm.positive}, touches={"a": "day"}, site_prior={"a": of_day},
-    )  # fmt: skip
-    found = []
+    model, found = of_few_data(120), []
     for kernel in (sm.windows("a", scale="tau"), sm.Metropolis("a")):
         trace = sm.sample(
             model, kernel >> sm.Metropolis("tau"), draws=400, warmup=300, chains=2, seed=1,
@@ -335,14 +341,8 @@ def test_defaults_try_windows_with_each_scale_that_may_be_the_steps():
 
 @pytest.mark.slow
 def test_the_default_kernel_of_a_walk_moves_windows():
-    rng = np.random.default_rng(0)
-    day = np.repeat(np.arange(300), 3)
-    y = 0.1 * rng.standard_normal(300).cumsum()[day] + rng.standard_normal(900)
-    model = sm.Model(
-        seen, {"y": y, "day": day}, {"a": np.zeros(300), "tau": 0.1}, of_tau,
-        constraints={"tau": sm.positive}, touches={"a": "day"}, site_prior={"a": of_day},
-    )  # fmt: skip
-    assert 'sm.windows("a", scale="tau")' in sm.default_kernel(model, progress=False).code
+    kernel = sm.default_kernel(of_few_data(300), progress=False)
+    assert 'sm.windows("a", scale="tau")' in kernel.code
 
 
 def test_a_run_that_is_resumed_goes_on_as_one(tmp_path):
