@@ -22,6 +22,7 @@ from subsample_mcmc.kernels.base import (
 from subsample_mcmc.kernels.decision import Judge
 from subsample_mcmc.kernels.sites.side_by_side import Sides
 from subsample_mcmc.kernels.sites.touches import seen_by, told_of
+from subsample_mcmc.kernels.sites.watching import watched_priors
 from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.numerics.pointers import Addresses, RecordAddress
 from subsample_mcmc.target.data import datum_of
@@ -45,6 +46,25 @@ def prior_at(model, state) -> float:
         return float(model.log_prior(state))
     except (ArithmeticError, ValueError):
         return float(jit(model.log_prior, flags=FLAGS, user=True)(state))
+
+
+def more_read(model, name: str, part: int, site: int) -> str:
+    """What to tell of a part of the log prior that moves of a block's sites do not ask."""
+    text, _, sites, behind = watched_priors(model, name)[part]
+    of = f"of site {site} " if sites > 1 else ""
+    if behind < 0:
+        return (
+            f"{text} {of}changes where {name!r} does, which has site_prior[{name!r}], and moves of "
+            "its sites ask that alone. In the states that were tried it did not, so draws before "
+            f"may be wrong, too: take the part with {name!r} out of it, or leave "
+            f"site_prior[{name!r}] out"
+        )
+    return (
+        f"{text} {of}changes with sites of {name!r} that moves do not ask about: those after it, "
+        f"or more than {behind} before it. In the states that were tried it did not, so draws "
+        "before may be wrong, too: write each term once, for the last of its sites, or leave "
+        "site_prior out and give log_prior the whole"
+    )
 
 
 def explanation(walker: Any) -> Exception:
@@ -80,6 +100,8 @@ def explanation(walker: Any) -> Exception:
         )
     if code == TOUCHED_BY_OTHERS:
         (name,) = leaf.writes
+        if row < 0:
+            return RuntimeError(f"{where}: {more_read(model, name, arm, -1 - row)}; {state}.")
         said = seen_by(model.variables[name].touches, [row])[1]
         return RuntimeError(
             f"{where}: touches[{name!r}]: datum {row}{datum_of(model.data, row, model.size)} is "

@@ -298,6 +298,15 @@ def with_sites(log_prior, of_site, sites: int):
     return log_prior_of_all
 
 
+def one_for_all(log_prior):
+    """A log prior as that of a site, whichever."""
+
+    def log_prior_of_state(state, site):
+        return log_prior(state)
+
+    return log_prior_of_state
+
+
 TRIED: ContextVar[bool] = ContextVar("tried", default=False)
 
 

@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from subsample_mcmc.kernels.sites.independent import reads_before
-from subsample_mcmc.kernels.sites.touches import by_datum, left_out
-from subsample_mcmc.kernels.sites.watching import is_known
+from subsample_mcmc.kernels.sites.touches import by_datum, is_known, left_out
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.pointers import call_numbers, call_rows, pointer_to
 from subsample_mcmc.numerics.rows import row_kind

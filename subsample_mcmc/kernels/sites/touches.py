@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from subsample_mcmc.target.blocks import by_columns
 from subsample_mcmc.target.lookups.reads import columns_of_sites
 from subsample_mcmc.target.moved import change_all, changed
 
@@ -111,3 +112,15 @@ def at(model, state, n: int, elsewhere: bool) -> float:
         if elsewhere:
             return np.nan
         raise
+
+
+def is_known(model, name: str) -> bool:
+    """Is the table of a block the one that the code of log_likelihood says."""
+    columns, (indptr, indices) = columns_of_sites(model, name), model.variables[name].touches
+    if not columns:
+        return False
+    given = [np.asarray(getattr(model.data, column)) for column in columns]
+    if any(c.shape != (model.size,) or c.min() < 0 for c in given):
+        return False
+    wanted = by_columns(given, len(indptr) - 1)
+    return all(np.array_equal(*both) for both in zip(wanted, (indptr, indices), strict=True))

@@ -1,8 +1,9 @@
-"""Data that a table of touches leaves out: looked at again as the chain runs.
+"""Data and priors that see more sites than it is said: looked at again as the chain runs.
 
-Before it runs, a sample of the data is asked in two states (touches.py). What neither shows, as an
-indicator is off there or a loss flat, shows in another, and the moves of a site would not see it:
-so after each sweep two data are asked whether they see more of it than the sites that are theirs.
+Before it runs all are asked in a few states (asked.py). What none of them shows, as an indicator is
+off there or a loss flat, shows in another, and the moves of a site would not see it: so after each
+sweep two data are asked whether they see more of it than the sites that are theirs, and one site's
+prior of each part of the prior whose code does not tell what it reads.
 """
 
 from typing import Any, NamedTuple
@@ -11,21 +12,23 @@ import numpy as np
 
 from subsample_mcmc.kernels.base import TOUCHED_BY_OTHERS
 from subsample_mcmc.kernels.decision import fail
-from subsample_mcmc.kernels.sites.touches import seen_by
+from subsample_mcmc.kernels.sites.asked import sites_behind
+from subsample_mcmc.kernels.sites.independent import may_read, reads_before
+from subsample_mcmc.kernels.sites.touches import is_known, seen_by
 from subsample_mcmc.numerics.jit import jit
-from subsample_mcmc.numerics.pointers import call_rows
+from subsample_mcmc.numerics.pointers import Addresses, call_numbers, call_rows
 from subsample_mcmc.numerics.rows import row_kind
-from subsample_mcmc.target.blocks import by_columns
-from subsample_mcmc.target.lookups.reads import columns_of_sites
 from subsample_mcmc.target.rewards import make_trial
+from subsample_mcmc.target.user_functions import one_for_all, prior_by_address
 
 # Data at random that are asked again as the chain runs, and how many at once; a change that is none
 # of rounding, of a log likelihood and of 1.
 WATCHED, AT_ONCE, CHANGE = 1_024, 2, 1e-6
+STRIDE = 2_654_435_761  # from one site to the next whose prior is asked; a prime: all have a turn
 
 
 class Watched(NamedTuple):
-    """What data are asked with; without data, nothing is asked."""
+    """What data and priors are asked with; without `values`, nothing is asked."""
 
     trial: Any
     values: np.ndarray  # the block in the state
@@ -38,6 +41,9 @@ class Watched(NamedTuple):
     asked: np.ndarray  # (1,) how many were asked so far
     row: np.ndarray  # (1,) the place of one of them in trial.indices, and its ...
     seen: np.ndarray  # (2, 1) ... log likelihood as the state is, and with other sites as before
+    priors: Any  # functions of the context and a site, ...
+    turns: np.ndarray  # ... how many sites each has, ...
+    behind: np.ndarray  # ... and how many before its own it may read; -1: nothing of the block
 
 
 class Tables:
@@ -56,18 +62,6 @@ class LookedAt(NamedTuple):
     sites: np.ndarray
 
 
-def is_known(model, name: str) -> bool:
-    """Is the table of a block the one that the code of log_likelihood says."""
-    columns, (indptr, indices) = columns_of_sites(model, name), model.variables[name].touches
-    if not columns:
-        return False
-    given = [np.asarray(getattr(model.data, column)) for column in columns]
-    if any(c.shape != (model.size,) or c.min() < 0 for c in given):
-        return False
-    wanted = by_columns(given, len(indptr) - 1)
-    return all(np.array_equal(*both) for both in zip(wanted, (indptr, indices), strict=True))
-
-
 def looked_at(model, name: str) -> LookedAt:
     """Which data of a block with touches are, found out once; none where there is no need."""
     tables = model.prepared.setdefault(TABLES, {})
@@ -84,6 +78,33 @@ def looked_at(model, name: str) -> LookedAt:
     return tables[name]
 
 
+class WatchedPrior(NamedTuple):
+    """A part of the log prior whose code does not tell which sites of a block it reads."""
+
+    text: str
+    function: Any
+    sites: int  # it is of each of so many, or 1: of the state
+    behind: int  # sites before its own that it may read; -1: none at all
+
+
+def watched_priors(model, name: str) -> list[WatchedPrior]:
+    """Those that moves of the block's sites leave out, all or in part."""
+    if name not in model.site_prior or model.variables[name].block.discrete:
+        return []  # they ask all of it
+    parts = []
+    for other, function in model.site_prior.items():
+        sites, text = model.variables[other].sites, f"site_prior[{other!r}]"
+        if other == name:
+            if reads_before(function, 1, name, model) is None:
+                parts.append(WatchedPrior(text, function, sites, sites_behind(name, model)))
+        elif may_read(function, name, model):
+            parts.append(WatchedPrior(text, function, sites, -1))
+    rest = model.given[3]
+    if rest is not None and may_read(rest, name, model):
+        parts.append(WatchedPrior("log_prior", one_for_all(rest), 1, -1))
+    return parts
+
+
 def watched(model, run, name: str, trial) -> Watched:
     """What one chain looks at again of a block; nothing where there is no need.
 
@@ -94,9 +115,9 @@ def watched(model, run, name: str, trial) -> Watched:
     whole = run.part is None  # of parts that move side by side, the whole is watched
     if whole and variable.touches is not None and trial.indices is variable.touches[1]:
         table = looked_at(model, name)
-    rows = table.rows
+    rows, priors = table.rows, watched_priors(model, name) if whole else []
     values = run.ints if block.discrete else run.floats
-    values = values[block.start : block.start + (block.length if len(rows) else 0)]
+    values = values[block.start : block.start + (block.length if len(rows) or priors else 0)]
     if len(rows):
         leaf = trial.target["leaf"]
         trial = make_trial(model, run, block, 1, touched=rows)
@@ -105,6 +126,9 @@ def watched(model, run, name: str, trial) -> Watched:
         trial, values, values.copy(), values.copy(),
         table.first, table.last, table.sites, block.length // variable.sites,
         np.zeros(1, dtype=np.int64), np.zeros(1, dtype=row_kind(model.size)), np.zeros((2, 1)),
+        Addresses(prior_by_address(p.function, trial.calls.context) for p in priors),
+        np.array([p.sites for p in priors], dtype=np.int64),
+        np.array([p.behind for p in priors], dtype=np.int64),
     )  # fmt: skip
 
 
@@ -121,28 +145,55 @@ def remember(watched):
         watched.before[j] = watched.values[j]
 
 
+@jit(inner="always")
+def as_before(watched, first, last):
+    """All of the block as it was before the sweep, but for some numbers; `now` keeps what it is."""
+    values, now = watched.values, watched.now
+    for j in range(len(values)):
+        now[j] = values[j]
+        values[j] = watched.before[j]
+    for j in range(first, last):
+        values[j] = now[j]
+
+
+@jit(inner="always")
+def as_now(watched):
+    """All of it as it is."""
+    for j in range(len(watched.values)):
+        watched.values[j] = watched.now[j]
+
+
 @jit(inner=True)
 def sees_others(chain, watched):
-    """After a sweep: does a datum see a site that is not its own; then the chain must end."""
-    trial, count = watched.trial, len(watched.trial.indices)
-    calls = trial.calls
-    values, before, now = watched.values, watched.before, watched.now
-    for _ in range(AT_ONCE if len(values) > 0 else 0):
-        k = watched.asked[0] % count
+    """After a sweep: does a datum or a prior see a site that is not its own; then it must end."""
+    if len(watched.values) == 0:
+        return False
+    trial, count = watched.trial, len(watched.first)
+    calls, width, number = trial.calls, watched.width, watched.asked[0] // AT_ONCE
+    for _ in range(AT_ONCE):
+        k = watched.asked[0] % max(count, 1)
         watched.asked[0] += 1
-        for j in range(len(values)):
-            now[j] = values[j]
-            values[j] = before[j]
+        if count == 0:
+            continue
+        as_before(watched, 0, 0)
         for i in range(watched.first[k], watched.last[k]):
-            start = watched.sites[i] * watched.width
-            for j in range(start, start + watched.width):
-                values[j] = now[j]
+            start = watched.sites[i] * width
+            for j in range(start, start + width):
+                watched.values[j] = watched.now[j]
         watched.row[0] = k
         call_rows(calls.rewards, calls.context, calls.row, 0, watched.row, watched.seen[1])
-        for j in range(len(values)):
-            values[j] = now[j]
+        as_now(watched)
         call_rows(calls.rewards, calls.context, calls.row, 0, watched.row, watched.seen[0])
         if differ(watched.seen[0, 0], watched.seen[1, 0]):
             fail(chain.now[0], trial, TOUCHED_BY_OTHERS, 0, trial.indices[k])
+            return True
+    for k in range(len(watched.priors)):
+        site, behind = number * STRIDE % watched.turns[k], watched.behind[k]
+        here = call_numbers(watched.priors[k], calls.context, site, 0)
+        as_before(watched, max(site - behind, 0) * width, (site + 1) * width * (behind >= 0))
+        there = call_numbers(watched.priors[k], calls.context, site, 0)
+        as_now(watched)
+        if differ(here, there):
+            fail(chain.now[0], trial, TOUCHED_BY_OTHERS, k, -1 - site)
             return True
     return False
