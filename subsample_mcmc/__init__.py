@@ -11,7 +11,7 @@ Models           Model, Predictors, Population, from_pymc; positive, interval, s
                  sm.models.glm, sm.models.arch, sm.models.coreference, sm.models.returns
 Kernels          Gibbs, Metropolis (pcn, independence, delayed), Langevin, Slice, GibbsPartition,
                  MergeSplit, WangLandau, PseudoPrior, SpikeAndSlab, interweave, windows,
-                 SurrogateTransition, kernel; cycle (>>), mixture, repeat, when, side_by_side
+                 paths, SurrogateTransition, kernel; cycle (>>), mixture, repeat, when, side_by_side
 Selectors        Racing, Exact, Thinned, LilUCB, SequentialHalving, LinGapE, BayesGap
 Rules of races   Normal, Betting, BernsteinSerfling, TTest, Confidence; b_normal, expected_pulls
 Fits             laplace: a Fit; of many groups, a HierarchyFit
@@ -81,6 +81,7 @@ from subsample_mcmc.kernels.metropolis import Metropolis, delayed
 from subsample_mcmc.kernels.partition.bilinear import Bilinear
 from subsample_mcmc.kernels.partition.gibbs_partition import GibbsPartition
 from subsample_mcmc.kernels.partition.merge_split import MergeSplit
+from subsample_mcmc.kernels.paths.paths import paths
 from subsample_mcmc.kernels.proposals.choose import independence, pcn
 from subsample_mcmc.kernels.pseudoprior import PseudoPrior
 from subsample_mcmc.kernels.sites.interweave import interweave
@@ -207,6 +208,7 @@ __all__ = [
     "normal_cdf",
     "ordered",
     "parquet",
+    "paths",
     "pcn",
     "plan",
     "positive",

@@ -26,6 +26,7 @@ from subsample_mcmc.kernels.base import Kernel
 from subsample_mcmc.kernels.compose import Cycle, Mixture, Repeat, When
 from subsample_mcmc.kernels.custom import Custom
 from subsample_mcmc.kernels.partition.bilinear import Bilinear
+from subsample_mcmc.kernels.paths.paths import Paths
 from subsample_mcmc.kernels.proposals.gaussian import Gaussian
 from subsample_mcmc.kernels.proposals.learned import Learned
 from subsample_mcmc.kernels.proposals.own import UserProposal
@@ -129,6 +130,7 @@ PAPERS: dict[Thing, tuple[str, ...] | Callable[[Any], tuple[str, ...]]] = {
     kernels.SurrogateTransition: ("liu2001",),
     Shift: ("yu2011",),
     Stretch: ("yu2011",),
+    Paths: ("scott2002",),
     Windows: ("goodman1989",),
     Bridges: ("yu2011",),
     kernels.WangLandau: ("wang2001", METHOD),

@@ -14,6 +14,7 @@ from subsample_mcmc.kernels.langevin import Langevin
 from subsample_mcmc.kernels.metropolis import Metropolis, delayed
 from subsample_mcmc.kernels.partition.gibbs_partition import GibbsPartition
 from subsample_mcmc.kernels.partition.merge_split import MergeSplit
+from subsample_mcmc.kernels.paths.paths import paths
 from subsample_mcmc.kernels.proposals.choose import independence, pcn
 from subsample_mcmc.kernels.pseudoprior import PseudoPrior
 from subsample_mcmc.kernels.sites.interweave import interweave
@@ -27,7 +28,7 @@ from subsample_mcmc.kernels.wanglandau import WangLandau
 __all__ = [
     "Gibbs", "GibbsPartition", "Langevin", "MergeSplit", "Metropolis", "PseudoPrior", "Slice",
     "SpikeAndSlab", "SurrogateTransition", "WangLandau", "cycle", "delayed", "independence",
-    "interweave", "kernel", "mixture", "pcn", "repeat", "side_by_side", "when", "windows",
+    "interweave", "kernel", "mixture", "paths", "pcn", "repeat", "side_by_side", "when", "windows",
 ]  # fmt: skip
 
 

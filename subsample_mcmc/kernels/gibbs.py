@@ -27,7 +27,9 @@ from subsample_mcmc.kernels.decision import (
 )
 from subsample_mcmc.kernels.pseudoprior import PseudoPrior, choice_step
 from subsample_mcmc.kernels.sites.asked import check_data
-from subsample_mcmc.kernels.sites.by_site import part_of
+from subsample_mcmc.kernels.sites.by_site import NO_SITES, SitePrior, part_of, terms_of
+from subsample_mcmc.kernels.sites.by_site import prior_at as prior_of_sites
+from subsample_mcmc.kernels.sites.independent import only_before
 from subsample_mcmc.kernels.sites.ordered import check_cumulative, check_values
 from subsample_mcmc.kernels.sites.own_prior import check_others, check_own_prior
 from subsample_mcmc.kernels.sites.touches import MANY, check_touches
@@ -40,7 +42,7 @@ from subsample_mcmc.numerics.rows import row_kind
 from subsample_mcmc.target.layout import Block
 from subsample_mcmc.target.lookups.reads import unread
 from subsample_mcmc.target.moved import Moved
-from subsample_mcmc.target.rewards import place, prior_of, rewards
+from subsample_mcmc.target.rewards import place, rewards
 from subsample_mcmc.target.user_functions import plain
 
 
@@ -59,8 +61,9 @@ class GibbsTools(NamedTuple):
     ends: np.ndarray
     inactive: Any  # what a pseudo-prior needs, or ()
     watched: Watched
-    prior: Any = 0  # a prior of one site's value, called by its address
-    first: int = 0  # number of the first site
+    prior: Any  # a prior of one site's value, called by its address
+    terms: SitePrior  # what the model has instead, of each site
+    first: int  # number of the first site
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,6 +212,15 @@ class Gibbs(OneBlock):
         touches = self.touches(model)
         return model.size if touches is None else int(np.diff(touches[0]).max())
 
+    def reads_before(self, model) -> int | None:
+        """How many sites before its own a site's prior reads, where its terms are the prior's.
+
+        None: a draw asks the prior of the whole state.
+        """
+        if self.log_prior is not None or self.touches(model) is None or self.pseudo is not None:
+            return None
+        return only_before(self.block, model)
+
     def local(self, model) -> bool:
         """Is every site's draw summed directly: it sees too few data, or nothing races."""
         if self.by_prior(model):
@@ -333,13 +345,16 @@ class Gibbs(OneBlock):
         heat = np.atleast_1d(np.asarray(self.temperature, dtype=float)).copy()
         tilt = run.tilt(self.block, variable.support)
         prior: Any = 0
+        context, terms = judge.trial.calls.context, NO_SITES
         if self.log_prior is not None:
-            prior = self.prior_address(judge.trial.calls.context)
+            prior = self.prior_address(context)
+        elif (behind := self.reads_before(model)) is not None:
+            terms = terms_of(model, self.block, context, behind)
         return GibbsTools(
             judge, indptr, int(decision.touched), kind, weights, heat, tilt,
             int(not decision.selector.thins),
             np.zeros(1, dtype=row_kind(model.size)), np.zeros((2, 1)), inactive,
-            watched(model, run, self.block, judge.trial), prior, first,
+            watched(model, run, self.block, judge.trial), prior, terms, first,
         )  # fmt: skip
 
 
@@ -361,10 +376,11 @@ def of_site(prior) -> Any:
 @jit(inner=True)
 def prior_at(tools, site, arm):
     """The log prior of a site's value, of its own or of the whole state with it."""
+    trial, own = tools.judge.trial, tools.first + site
     if tools.prior != 0:
-        return call_numbers(tools.prior, tools.judge.trial.calls.context, tools.first + site, arm)
-    place(tools.judge.trial, arm)
-    return prior_of(tools.judge.trial)
+        return call_numbers(tools.prior, trial.calls.context, own, arm)
+    place(trial, arm)
+    return prior_of_sites(trial, tools.terms, own, own + 1)
 
 
 @jit(inner="always")

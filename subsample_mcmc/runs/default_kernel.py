@@ -29,12 +29,12 @@ from subsample_mcmc.approx.fit.modes import Modes, highest, modes_of
 from subsample_mcmc.calls import helpful
 from subsample_mcmc.kernels.base import GUARANTEES, Kernel, check, worst
 from subsample_mcmc.kernels.compose import Single
-from subsample_mcmc.kernels.sites.ordered import all_cumulative
 from subsample_mcmc.kernels.sites.touches import could_touch
 from subsample_mcmc.numerics.progress import quietly
 from subsample_mcmc.runs.defaults.code import OPTIONS, all_as_one, of_code
 from subsample_mcmc.runs.defaults.configurations import WIDER, Configurations, at_configurations
 from subsample_mcmc.runs.defaults.hierarchies import of_sites
+from subsample_mcmc.runs.defaults.orders import in_an_order
 from subsample_mcmc.runs.defaults.pilots import (
     EXACT,
     Candidate,
@@ -60,7 +60,6 @@ PROMISES = GUARANTEES[:3]
 DENSE = 300  # free coordinates up to which a fit is made; and
 WORK = 4e9  # data, times their square, of functions that are no sm.Predictors
 CONFIGURED = 256  # configurations of discrete blocks, of each of which a control variate has sums
-WIDEST = 16  # values of a block that are summed one by one, without asking whether they are ordered
 LEARNABLE = 50  # free coordinates whose covariance a warm-up of usual length may learn
 STEPS = 8_000  # of the run to come, where nobody says: four chains, 1,000 draws and a warm-up each
 # A random walk's scales where there is a fit; else warm-up has to find them.
@@ -244,7 +243,7 @@ def candidates_of(model: Model, promise: str | None) -> Candidates:
     notes, refusal, known = [why] if why else [], None, dict.fromkeys(setup, fit)
     lines_of: tuple[str, ...] = ()
     walks: tuple[str, ...] = ()
-    slices, tails, ordered = None, "", change_points(model)  # which look at all data
+    slices, tails, ordered = None, "", in_an_order(model)  # which look at all data
     if isinstance(fit, Fit):
         slices, tails = sure_slices(model, setup, known, ordered), of_few_data(model, fit)
         apart = tails or lies_apart(model, fit, others, modes)
@@ -283,11 +282,11 @@ def candidates_of(model: Model, promise: str | None) -> Candidates:
     return Candidates(found, notes, fit, modes, others, slices)
 
 
-def sure_slices(model: Model, setup, known: dict, ordered: set[str]) -> Candidate | None:
+def sure_slices(model: Model, setup, known: dict, ordered: dict[str, str]) -> Candidate | None:
     """Slices by all data of all that is continuous, if that is not site by site."""
     if sites_of(model) or chooser_of(model) or not kinds_of_blocks(model)[1]:
         return None
-    lines = () if ordered else setup  # whose fit is of one change point
+    lines = () if ordered else setup  # whose fit is of one change point, or path
     try:
         return made(model, *slices_of(model, lines, ordered), known, EXACT, (BY_ALL,))
     except (TypeError, ValueError):
@@ -379,16 +378,16 @@ def chooser_of(model: Model) -> str:
 def written(
     model: Model,
     setup,
-    ordered: set[str],
+    ordered: dict[str, str],
     local=(),
     lines_of: tuple[str, ...] = (),
     walks: tuple[str, ...] = (),
 ) -> Iterator[tuple[str, tuple[str, ...], str]]:
     """(name, setup, code) of each candidate, the best bets first; OPTIONS stands for more.
 
-    setup: makes a fit, if there is one. ordered: change points. local: blocks that the fit has site
-    by site. lines_of: makes a fit that no moves follow, along whose lines slices may be; walks: one
-    that is good for a control variate all the same.
+    setup: makes a fit, if there is one. ordered: see in_an_order. local: blocks that the fit has
+    site by site. lines_of: makes a fit that no moves follow, along whose lines slices may be;
+    walks: one that is good for a control variate all the same.
     """
     discrete, continuous = kinds_of_blocks(model)
     together = all_as_one(continuous)
@@ -408,7 +407,7 @@ def written(
             if setup:
                 yield name, lines, " >> ".join([*jump, *gibbs(others), along])
         return
-    follows = continuous and not local and not ordered  # whose fit is of one change point
+    follows = continuous and not local and not ordered  # whose fit is of one change point, or path
     for name, proposal, lines in (
         ("pCN along the fit", ", proposal=sm.pcn(fit)", setup),
         ("independence proposals of the fit", ", proposal=sm.independence(fit)", setup),
@@ -457,7 +456,7 @@ def sites_of(model: Model) -> list[str]:
 
 
 def slices_of(
-    model: Model, lines: tuple[str, ...], ordered: set[str]
+    model: Model, lines: tuple[str, ...], ordered: dict[str, str]
 ) -> tuple[str, tuple[str, ...], str]:
     """(name, setup, code) of slices of the continuous blocks; lines: makes a fit, or is empty."""
     discrete, continuous = kinds_of_blocks(model)
@@ -467,24 +466,7 @@ def slices_of(
     return name, lines, " >> ".join([*gibbs_of(discrete, ordered), slices])
 
 
-def gibbs_of(names: list[str], ordered: set[str], more: str = "") -> list[str]:
-    """Code of steps of discrete blocks; ordered: change points."""
-    return [
-        f"sm.Gibbs({json.dumps(name)}, cumulative=True)" if name in ordered else
-        f"sm.Gibbs({json.dumps(name)}{more}{OPTIONS})" for name in names
-    ]  # fmt: skip
-
-
-def change_points(model: Model) -> set[str]:
-    """Discrete blocks that is_change_point knows."""
-    return {name for name in kinds_of_blocks(model)[0] if is_change_point(model, name)}
-
-
-def is_change_point(model: Model, name: str) -> bool:
-    """Do neighbouring values of a block differ in one datum: then a draw reads the data twice."""
-    if model.variables[name].support < WIDEST or model.variables[name].touches is not None:
-        return False
-    try:
-        return not unread(model, (name,)) and all_cumulative(name, model)
-    except (ValueError, TypeError, ArithmeticError, IndexError):
-        return False
+def gibbs_of(names: list[str], ordered: dict[str, str], more: str = "") -> list[str]:
+    """Code of steps of discrete blocks; ordered: of in_an_order."""
+    usual = {name: f"sm.Gibbs({json.dumps(name)}{more}{OPTIONS})" for name in names}
+    return [ordered.get(name, code) for name, code in usual.items()]

@@ -15,6 +15,7 @@ from subsample_mcmc.cli import cite
 from subsample_mcmc.decisions.rules.rule import Rule
 from subsample_mcmc.decisions.selector import Selector
 from subsample_mcmc.kernels.base import Kernel
+from subsample_mcmc.kernels.paths.paths import Paths
 from subsample_mcmc.kernels.proposals.gaussian import Gaussian
 from subsample_mcmc.kernels.proposals.learned import Learned
 from subsample_mcmc.kernels.proposals.own import UserProposal
@@ -69,7 +70,7 @@ def test_the_table_names_what_exists():
     known = {one for base in bases for one in everything(base)}
     known |= {sm.Bilinear, sm.LeaveOneOut, sm.PseudoPrior, sm.Model, sm.Fit, sm.Experiment}
     known |= {Gaussian, Learned, RandomWalk, Shift, Stretch, UserProposal, sm.models.arch.ARCH}
-    known |= {Bridges, Windows}
+    known |= {Bridges, Paths, Windows}
     known |= {
         sm.HierarchyFit,
         sm.models.coreference.PairScore,

@@ -10,7 +10,7 @@ import pytest
 import subsample_mcmc as sm
 from subsample_mcmc.approx.fit import modes
 from subsample_mcmc.runs import default_kernel as defaults
-from subsample_mcmc.runs.defaults import pilots
+from subsample_mcmc.runs.defaults import orders, pilots
 
 SIZE = 2_000
 
@@ -330,7 +330,7 @@ def test_a_change_point_is_summed_cumulatively():
 
 def test_a_change_point_among_many_data_is_found():
     """And of one datum that changes at another place, that it is none."""
-    assert defaults.is_change_point(change_point(30_000), "tau")
+    assert orders.is_change_point(change_point(30_000), "tau")
 
     def log_likelihood(state, data, n):
         at = n if n != data.other else n // 2
@@ -345,11 +345,11 @@ def test_a_change_point_among_many_data_is_found():
     state = {"tau": 5, "rate": np.array([1.0, 2.0])}
     with_one = sm.Model(special, few, state, support={"tau": 3_001},
                         constraints={"rate": sm.positive})  # fmt: skip
-    assert not defaults.is_change_point(with_one, "tau")
+    assert not orders.is_change_point(with_one, "tau")
     data = {"y": change_point(30_000).data.y, "other": 29_000}
     model = sm.Model(log_likelihood, data, {"tau": 5, "rate": np.array([1.0, 2.0])},
                      support={"tau": 30_001}, constraints={"rate": sm.positive})  # fmt: skip
-    assert not defaults.is_change_point(model, "tau")
+    assert not orders.is_change_point(model, "tau")
 
 
 @pytest.mark.plain
@@ -361,8 +361,8 @@ def test_what_is_no_change_point_is_not_summed_so():
 
     data = {"y": np.random.default_rng(0).standard_normal(100)}
     model = sm.Model(log_likelihood, data, {"k": 3, "b": 0.0}, support={"k": 20})
-    assert not defaults.is_change_point(model, "k")
-    assert defaults.is_change_point(change_point(100), "tau")
+    assert not orders.is_change_point(model, "k")
+    assert orders.is_change_point(change_point(100), "tau")
     with pytest.raises(ValueError, match=r"cumulative=True\): going from value \d+ to \d+ changes"):
         sm.Gibbs("k", cumulative=True).check(model)
 
@@ -518,7 +518,7 @@ def test_a_value_that_few_data_see_is_no_change_point():
 
     data = {"y": np.random.default_rng(0).standard_normal(300), "rare": rare}
     model = sm.Model(log_likelihood, data, {"k": 3, "b": 0.0}, support={"k": 20})
-    assert not defaults.is_change_point(model, "k")
+    assert not orders.is_change_point(model, "k")
 
 
 def classes(persons=300, items=4):

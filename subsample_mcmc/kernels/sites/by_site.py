@@ -172,8 +172,13 @@ def site_prior_of(model, name: str, judge: Judge) -> SitePrior:
     """How the prior of a site is asked in a chain."""
     if name not in model.site_prior:
         return NO_SITES
-    term = prior_by_address(model.site_prior[name], judge.trial.calls.context)
-    return SitePrior(term, sites_behind(name, model), model.variables[name].sites)
+    return terms_of(model, name, judge.trial.calls.context, sites_behind(name, model))
+
+
+def terms_of(model, name: str, context, behind: int) -> SitePrior:
+    """The priors of a block's sites, each of which reads so many before its own."""
+    term = prior_by_address(model.site_prior[name], context)
+    return SitePrior(term, behind, model.variables[name].sites)
 
 
 @jit(inner="always")

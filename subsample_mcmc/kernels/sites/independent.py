@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from subsample_mcmc.kernels.sites.touches import seen_by, told_of
-from subsample_mcmc.target.lookups.reads import blocks_read, tokens
+from subsample_mcmc.target.lookups.reads import Token, blocks_read, tokens
 
 
 def check_independent(leaf, model) -> None:
@@ -58,12 +58,16 @@ def check_priors_read_one(told: str, leaf, name: str, model) -> None:
     else:
         own, called, place = leaf.log_prior, "log_prior", 2
         if own is None:
+            if leaf.reads_before(model) == 0:
+                return
             whole = [model.given[3], *model.site_prior.values()]
             if all(f is None or not may_read(f, name, model) for f in whole):
                 return
             raise ValueError(
                 f"{told}: each draw would read the prior of the whole state, which others are "
-                f"changing: give Gibbs({name!r}, log_prior=f), f(state, data, site, arm)."
+                f"changing: give sm.Model(site_prior={{{name!r}: f}}), f(state, site), which reads "
+                f"state.{name}[site] alone, or Gibbs({name!r}, log_prior=f), f(state, data, site, "
+                "arm)."
             )
     if not reads_own(own, place, name, model):
         how = (
@@ -96,6 +100,18 @@ def may_read(function, name: str, model) -> bool:
     return read is None or name in read
 
 
+def only_before(name: str, model) -> int | None:
+    """How many sites before its own the prior of a discrete site reads, by its code.
+
+    None: its code does not tell, or another part of the log prior may read the block, too.
+    """
+    own = model.site_prior.get(name)
+    others = [f for other, f in model.site_prior.items() if other != name]
+    if own is None or any(may_read(f, name, model) for f in (*others, model.given[3]) if f):
+        return None
+    return reads_before(own, 1, name, model)
+
+
 def reads_own(function, place: int, name: str, model) -> bool:
     """Does a prior of a site, its argument number `place`, read no other site of the block."""
     return reads_before(function, place, name, model) == 0
@@ -105,8 +121,8 @@ def reads_before(function, place: int, name: str, model) -> int | None:
     """How many sites before its own a prior of a site reads, of the block; None: it may read any.
 
     place: the number of the argument that says which site. Told from the code: it must look up
-    state.a[site], state.a[site - 1] with a number, or state.a[site, j] with j a name or a number,
-    and nothing else of the block.
+    state.a[site], state.a[site - 1] with a number, state.a[0] where it asks whether site == 0, or
+    state.a[site, j] with j a name or a number, and nothing else of the block.
     """
     function, farthest = plain_of(function), 0
     code = function.__code__
@@ -120,13 +136,15 @@ def reads_before(function, place: int, name: str, model) -> int | None:
     inner = code.co_cellvars or any(isinstance(c, types.CodeType) for c in code.co_consts)
     state, site = code.co_varnames[0], code.co_varnames[place]
     steps = tokens(code)
+    at_first = where_first(steps, site)
     written = [step.value for step in steps if step.kind in ("store name", "delete name")]
     if inner or {state, site} & set(written):
         return None
     for at, step in enumerate(steps):
         if step[:2] != ("load name", state) or steps[at + 1].value != name:
             continue
-        if steps[at + 2][:2] != ("load name", site):
+        own = ("load name", site), *([("constant", 0)] if at in at_first else ())
+        if steps[at + 2][:2] not in own:
             return None
         end = at + 3
         if steps[end].kind == "constant" and steps[end + 1][:2] == ("BINARY_OP", "-"):
@@ -141,6 +159,43 @@ def reads_before(function, place: int, name: str, model) -> int | None:
             if steps[end][:2] != ("BUILD_TUPLE", end - first + 1):
                 return None
             end += 1
-        if steps[end].kind != "subscript" or any(s.jumped for s in steps[at : end + 1]):
+        if steps[end].kind != "subscript" or any(s.jumped for s in steps[at + 1 : end + 1]):
             return None
     return farthest
+
+
+# A comparison of the site with a number, and whether it is the first where that is true.
+ASKED = {("==", 0): True, ("<", 1): True, ("<=", 0): True}
+ASKED |= {(">", 0): False, (">=", 1): False, ("!=", 0): False}
+
+
+def where_first(steps: tuple[Token, ...], site: str) -> set[int]:
+    """At which steps of a function the site is the first one, as the step before asked that.
+
+    Up to the next that is jumped to: who came there may have been asked something else.
+    """
+    found: set[int] = set()
+    ends = [step.value for step in steps if "JUMP" in step.kind]
+    for k in range(len(steps) - 3):
+        loaded, number, compared, jump = steps[k : k + 4]
+        told = ASKED.get((compared.value, number.value)) if number.kind == "constant" else None
+        if told is None or loaded[:2] != ("load name", site) or compared.kind != "COMPARE_OP":
+            continue
+        if not jump.kind.endswith("IF_FALSE"):
+            continue
+        begin = k + 4
+        if not told:  # where it is not true, and nobody else comes
+            begin = next(
+                (j for j, step in enumerate(steps) if step.offset >= jump.value), len(steps)
+            )
+            before = steps[begin - 1].kind
+            gone = before.startswith(("RETURN", "JUMP_FORWARD", "RAISE"))
+            if ends.count(jump.value) > 1 or not gone or begin == len(steps):
+                continue
+            found.add(begin)
+            begin += 1
+        for j in range(begin, len(steps)):
+            if steps[j].jumped:
+                break
+            found.add(j)
+    return found

@@ -13,6 +13,7 @@ from subsample_mcmc.kernels.base import Kernel
 from subsample_mcmc.kernels.compose import repeat
 from subsample_mcmc.kernels.gibbs import Gibbs
 from subsample_mcmc.kernels.metropolis import Metropolis
+from subsample_mcmc.kernels.paths.paths import paths
 from subsample_mcmc.kernels.proposals.choose import independence, pcn
 from subsample_mcmc.kernels.pseudoprior import PseudoPrior
 from subsample_mcmc.kernels.sites.interweave import interweave
@@ -27,7 +28,7 @@ NAMES = SimpleNamespace(  # what is written as sm.Gibbs, and so on
     SiteTaylor=SiteTaylor,
     PseudoPrior=PseudoPrior, SurrogateTransition=SurrogateTransition,
     pcn=pcn, independence=independence, laplace=laplace, interweave=interweave, repeat=repeat,
-    windows=windows,
+    windows=windows, paths=paths,
 )  # fmt: skip
 
 

@@ -23,6 +23,7 @@ from subsample_mcmc.kernels.compose import Cycle, Mixture, Repeat, When
 from subsample_mcmc.kernels.custom import Custom
 from subsample_mcmc.kernels.langevin import Langevin
 from subsample_mcmc.kernels.metropolis import Metropolis
+from subsample_mcmc.kernels.paths.paths import Paths
 from subsample_mcmc.kernels.proposals.choose import DEFENSIVE
 from subsample_mcmc.kernels.proposals.gaussian import Gaussian
 from subsample_mcmc.kernels.proposals.learned import Learned
@@ -207,6 +208,7 @@ class CodeWriter:
             When: lambda k: f"sm.when({self.written(k.predicate)}, {self.written(k.part)})",
             Custom: lambda kernel: self.named(kernel, kernel.function), Woven: self.woven,
             Windows: self.windows,
+            Paths: lambda kernel: f"sm.paths({self.written(kernel.block)})",
             Metropolis: self.metropolis, Langevin: self.langevin, Gaussian: self.gaussian,
             Learned: lambda proposal: "sm.pcn()", UserProposal: self.own,
         }  # fmt: skip

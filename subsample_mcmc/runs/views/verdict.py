@@ -345,6 +345,8 @@ def faster(rows: Sequence[dict], kernels: Sequence[dict], apart: bool) -> str:
     if iat > LONG_WAY:
         if kernel["proposes"] and row["walks"]:
             return f"{each}: propose along a fit, proposal=sm.pcn(sm.laplace(model))."
+        if kernel["kind"] == "Gibbs" and " data per site" in kernel["note"]:
+            return f"{each}: sm.paths draws sites in an order, such as hidden states, at once."
         if " site by site " in kernel.get("moves", ""):
             return f"{each}: sm.interweave moves its sites at once, sm.windows those in an order."
         return f"{each}: move it together with what it depends on."

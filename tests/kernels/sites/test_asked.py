@@ -7,6 +7,7 @@ import pytest
 
 import subsample_mcmc as sm
 from subsample_mcmc.kernels.sites import asked, by_site, watching
+from subsample_mcmc.kernels.sites.independent import reads_before
 from subsample_mcmc.target.blocks import by_columns
 from subsample_mcmc.target.lookups.reads import columns_of_sites
 from tests.helpers.claims import equal
@@ -154,6 +155,83 @@ def test_where_the_code_does_not_say_how_many_the_most_are_asked():
         )  # fmt: skip
         with pytest.raises(ValueError, match=r"site_prior\['a'\] (reads a\[site - 12\]|of site)"):
             sm.Metropolis("a").check(model)
+
+
+# What the code says where the first site is written as a[0]: how many before its own, or None.
+def returned(state, i):
+    if i == 0:
+        return -0.5 * state.a[0] ** 2
+    return -((state.a[i] - state.a[i - 1]) ** 2)
+
+
+def chosen(state, i):
+    return -((state.a[i] - state.a[i - 1]) ** 2) if i > 0 else -0.5 * state.a[0] ** 2
+
+
+def otherwise(state, i):
+    if i >= 1:
+        z = state.a[i] - 0.5 * state.a[i - 1]
+    else:
+        z = state.a[0]
+    return -z * z
+
+
+def within(state, i):
+    z = state.a[i]
+    z -= state.a[i - 2] if i != 0 else 0.3 * state.a[0]
+    return -z * z
+
+
+def everywhere(state, i):
+    return -(state.a[0] ** 2) - state.a[i]
+
+
+def unless_k(state, i):
+    if i > 0 and state.k[0] == 1:
+        return -state.a[i]
+    return -state.a[0]
+
+
+def or_k(state, i):
+    if i == 0 or state.k[0] == 1:
+        return -state.a[0]
+    return -state.a[i]
+
+
+def afterwards(state, i):
+    z = -state.a[i] if i != 0 else 0.0
+    return z - state.a[0]
+
+
+def turned_round(state, i):
+    if not i == 0:  # noqa: SIM201
+        return -state.a[0]
+    return -state.a[i]
+
+
+def of_the_second(state, i):
+    if i == 1:
+        return -state.a[0] - state.a[i]
+    return -state.a[i]
+
+
+def in_a_loop(state, i):
+    total = 0.0
+    for _ in range(3):
+        if i > 0:
+            continue
+        total -= state.a[0]
+    return total - state.a[0]
+
+
+@pytest.mark.parametrize(("prior", "told"), [
+    (returned, 1), (chosen, 1), (otherwise, 1), (within, 2), (everywhere, None), (unless_k, None),
+    (or_k, None), (afterwards, None), (turned_round, None), (of_the_second, None),
+    (in_a_loop, None),
+])  # fmt: skip
+def test_the_first_site_by_its_number(prior, told):
+    """It is a site's own only where the code has asked that it is the first."""
+    assert reads_before(prior, 1, "a", model_with(alone, 4, mu=0.0, k=0.0)) == told
 
 
 def independent(state, i):

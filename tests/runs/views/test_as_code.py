@@ -139,6 +139,7 @@ WRITTEN = {
     'sm.Gibbs("k") >> sm.interweave("a", location="mu", scale="tau")': sm.Gibbs(
         "k"
     ) >> sm.interweave("a", "mu", "tau"),
+    'sm.paths("z")': sm.paths("z"),
     'sm.windows("a", widest=8, selector=sm.Racing())': sm.windows(
         "a", widest=8, selector=sm.Racing()
     ),

@@ -259,6 +259,8 @@ def test_one_suggestion_for_what_costs_most(noise):
     assert along.endswith("move it together with what it depends on.")
     sites = walk | {"walks": False, "moves": "a site by site (300 sites)"}
     assert reported(slow, RACED, sites).verdict.faster.endswith("sm.windows those in an order.")
+    labels = gibbs | {"note": "at most 2 data per site: summed exactly in one loop"}
+    assert "sm.paths draws sites in an order" in reported(slow, RACED, labels).verdict.faster
     told = reported({"a": noise}, RACED, walk).verdict.faster
     assert told == (
         "nothing obvious: nearly every draw is an effective one (g), and at most 5% of the data "
