@@ -36,6 +36,11 @@ class Forests:
 FORESTS = Forests()
 
 
+# Numbers in a table of what each site's values weigh by its parent's: 128 MB. Where it would be
+# larger, they are asked for again.
+LARGEST = 1 << 24
+
+
 class PathTools(NamedTuple):
     """What a draw of all sites works with."""
 
@@ -43,7 +48,8 @@ class PathTools(NamedTuple):
     forest: Forest
     prior: SitePrior
     messages: np.ndarray  # (sites, values): what a site and all below it say of its value
-    room: np.ndarray  # (values,)
+    weights: np.ndarray  # (sites, values of its parent, values), or empty
+    room: np.ndarray  # (1, values): the same of one site and one value of its parent
     before: np.ndarray  # the block as it was
     watched: Watched
 
@@ -152,12 +158,15 @@ class Paths(Leaf):
         )
         looked = judge.trial._replace(indices=variable.touches[1])
         behind = only_before(self.block, model)
-        context, prior = judge.trial.calls.context, NO_SITES
+        context, prior, values = judge.trial.calls.context, NO_SITES, variable.support
+        table = (variable.sites, values, values)
+        if np.prod(table, dtype=float) > LARGEST:
+            table = (0, values, values)
         if behind is not None:
             prior = terms_of(model, self.block, context, behind)
         return PathTools(
             judge, forest, prior,
-            np.zeros((variable.sites, variable.support)), np.zeros(variable.support),
+            np.zeros((variable.sites, values)), np.zeros(table), np.zeros((1, values)),
             np.zeros(variable.sites, dtype=np.int64), watched(model, run, self.block, looked),
         )  # fmt: skip
 
@@ -220,23 +229,32 @@ def of_both(chain, tools, site, value):
 
 
 @jit(inner="always")
-def log_sum(values):
-    """The log of the sum of exponentials."""
-    top = -np.inf
+def weigh(values):
+    """Write what logs of weights come to, over the largest; return the log of their sum."""
+    top, total = -np.inf, 0.0
     for value in values:
         top = max(top, value)
-    if top == -np.inf:
-        return top
-    total = 0.0
-    for value in values:
-        total += exp(value - top)
-    return top + log(total)
+    for k in range(len(values)):
+        values[k] = exp(values[k] - top) if top > -np.inf else 0.0
+        total += values[k]
+    return top + log(total) if total > 0.0 else -np.inf
+
+
+@jit(inner="always")
+def weigh_given_parent(chain, tools, site, weights):
+    """The same of a site's values where that of its parent stands in the state."""
+    own = tools.messages[site]
+    for value in range(len(own)):
+        weights[value] = own[value]
+        if own[value] > -np.inf:
+            weights[value] += of_both(chain, tools, site, value)
+    return weigh(weights)
 
 
 @jit(inner="always")
 def to_roots(chain, tools):
     """Write what each site and all below it say of its value: children before their parents."""
-    trial, forest, messages, room = tools.judge.trial, tools.forest, tools.messages, tools.room
+    trial, forest, messages, table = tools.judge.trial, tools.forest, tools.messages, tools.weights
     start = trial.target[0].start
     messages[:] = 0.0
     for i in range(len(forest.order) - 1, -1, -1):
@@ -248,34 +266,39 @@ def to_roots(chain, tools):
             return
         for at in range(len(own) if parent >= 0 else 0):
             trial.ints[start + parent] = at
-            for value in range(len(own)):
-                room[value] = own[value]
-                if own[value] > -np.inf:
-                    room[value] += of_both(chain, tools, site, value)
-            messages[parent, at] += log_sum(room)
+            weights = table[site, at] if len(table) > 0 else tools.room[0]
+            messages[parent, at] += weigh_given_parent(chain, tools, site, weights)
 
 
 @jit(inner="always")
 def from_roots(chain, tools):
     """Draw each site, given its parent."""
-    trial, forest, messages, room = tools.judge.trial, tools.forest, tools.messages, tools.room
-    start = trial.target[0].start
+    trial, forest, table, room = tools.judge.trial, tools.forest, tools.weights, tools.room[0]
+    start, values = trial.target[0].start, len(room)
     for site in forest.order:
-        shared = forest.parent[site] >= 0
-        for value in range(len(room)):
-            room[value] = messages[site, value]
-            if shared and room[value] > -np.inf:
-                room[value] += of_both(chain, tools, site, value)
-        total = log_sum(room)
-        if total == -np.inf:
+        parent = forest.parent[site]
+        if parent >= 0 and len(table) > 0:
+            weights = table[site, trial.ints[start + parent]]
+        elif parent >= 0:
+            weights = room
+            weigh_given_parent(chain, tools, site, weights)
+        else:
+            weights = room
+            for value in range(values):
+                weights[value] = tools.messages[site, value]
+            weigh(weights)
+        total = 0.0
+        for value in range(values):
+            total += weights[value]
+        if total == 0.0:
             trial.target[0].site = site
             fail(chain.now[0], trial, ALL_IMPOSSIBLE, -1, -1)
             return
-        left, drawn = chain.rng.random(), -1
-        for value in range(len(room)):
-            if room[value] > -np.inf and left >= 0.0:  # not below by rounding: the last one
+        left, drawn = total * chain.rng.random(), -1
+        for value in range(values):
+            if weights[value] > 0.0 and left >= 0.0:  # not below by rounding: the last one
                 drawn = value
-                left -= exp(room[value] - total)
+                left -= weights[value]
         trial.ints[start + site] = drawn
 
 
@@ -284,7 +307,8 @@ def draw_paths(chain, tools):
     """step(chain, tools): all sites, from what they say together."""
     judge, forest, before = tools.judge, tools.forest, tools.before
     trial, tally, now = judge.trial, judge.tally[0], chain.now[0]
-    start, sites, values = trial.target[0].start, len(forest.order), len(tools.room)
+    start, sites, values = trial.target[0].start, len(forest.order), tools.room.shape[1]
+    times = values * values if len(tools.weights) > 0 else values * (values + 1)
     tally.steps += 1
     remember(tools.watched)
     for site in range(sites):
@@ -299,9 +323,9 @@ def draw_paths(chain, tools):
     for site in range(sites):
         alone = forest.shared[site] - forest.first[site]
         both = forest.first[site + 1] - forest.shared[site]
-        count_decision(tally, values * (alone + (values + 1) * both))
+        count_decision(tally, values * alone + times * both)
         count_end(tally, EXACT)
-        tally.pulls += values * (alone + (values + 1) * both)
+        tally.pulls += values * alone + times * both
         tally.accepted += 1 if trial.ints[start + site] != before[site] else 0
     sees_others(chain, tools.watched)
 
@@ -318,8 +342,8 @@ def paths(block: str):
 
     block: its sites, with touches. A datum may see two of them, a state and the one before it, say;
         the prior of a site, sm.Model(site_prior={"z": f}), f(state, i), may read state.z[i] and
-        state.z[i - 1]. Who sees whom must have no rings. A step reads each datum of one site once
-        for each of the K values, and one of two K (K + 1) times.
+        state.z[i - 1]. Who sees whom must have no rings. A step reads each datum of one site K
+        times, once for each of the K values, and one of two K^2 times.
 
     Example:
         >>> rng = np.random.default_rng(0)

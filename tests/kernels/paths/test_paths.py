@@ -111,10 +111,13 @@ def name_of(case):
     return f"{case[0]}, {'no prior' if case[1] is None else case[1].__name__}"
 
 
+@pytest.mark.parametrize("table", [True, False], ids=["kept", "asked again"])
 @pytest.mark.parametrize("case", CASES, ids=name_of)
-def test_draws_are_independent_ones_of_the_posterior(case):
-    """Also where the prior's links stand on those of rows."""
+def test_draws_are_independent_ones_of_the_posterior(case, table, monkeypatch):
+    """Also where the prior's links stand on those of rows, and weights are too many to keep."""
     kind, prior = case
+    if not table:
+        monkeypatch.setattr(paths_module, "LARGEST", 0)
     data = tables_of(kind)
     start = EVERY[np.argmax(log_weights(data, prior))]
     trace = sampled(model_of(data, prior), sm.paths("z"), start=[{"z": start}])
@@ -132,12 +135,12 @@ def test_draws_are_independent_ones_of_the_posterior(case):
 # ---------------------------------------------------------------------------------------- mutants
 MUTANTS = {
     "what sites said before stays": ("    messages[:] = 0.0\n", ""),
-    "sites are drawn without their parents": (
-        "if shared and room[value] > -np.inf", "if not shared and room[value] > -np.inf",
+    "sites are drawn given another value of their parent": (
+        "table[site, trial.ints[start + parent]]", "table[site, 0]",
     ),
     "of a parent one value is asked": ("trial.ints[start + parent] = at", "pass"),
     "of a site the last value is forgotten": (
-        "    for value in values:\n        total", "    for value in values[:-1]:\n        total",
+        "        total += values[k]\n", "        total += values[k] if k < 2 else 0.0\n",
     ),
     "own rows count twice": (
         "forest.shared[site], forest.first[site + 1])",
@@ -148,7 +151,7 @@ MUTANTS = {
         "prior.of == 0 or shared != reads_parent", "prior.of == 0",
     ),
     "rare values are drawn too often": (
-        "left -= exp(room[value] - total)", "left -= exp(0.9 * (room[value] - total))",
+        "left -= weights[value]", "left -= weights[value] ** 0.9",
     ),
 }  # fmt: skip
 
@@ -261,16 +264,20 @@ def test_whose_terms_of_the_prior_a_site_by_itself_asks():
 
 @pytest.mark.plain
 @pytest.mark.parametrize("form", ["rows", "priors"])
-def test_plain_python_draws_the_same(form):
-    """All numbers of each draw are those of a loop over the definition, with the same uniforms."""
+def test_what_a_step_reads_is_counted(form, monkeypatch):
     model = together(form)
-    trace = sampled(model, sm.paths("z") >> sm.Gibbs("k", sm.Exact()), draws=40)
-    told = trace.stats["z"]
-    per_draw = SITES * 2 if form == "priors" else 2 + 5 * 2 * 3
-    assert (told["pulls"] == per_draw).all() and (told["everything"] == per_draw).all()
-    assert (told["decisions"] == SITES).all()
-    z = np.concatenate([np.zeros((1, SITES), int), trace.draws["z"][0]])
-    assert (told["accepted"] == (z[1:] != z[:-1]).sum(axis=1)).all()
+    found = []
+    for most, pairs in ((1_000, 5 * 2 * 2), (0, 5 * 2 * 3)):
+        monkeypatch.setattr(paths_module, "LARGEST", most)
+        trace = sampled(model, sm.paths("z") >> sm.Gibbs("k", sm.Exact()), draws=40)
+        told = trace.stats["z"]
+        per_draw = SITES * 2 if form == "priors" else 2 + pairs
+        assert (told["pulls"] == per_draw).all() and (told["everything"] == per_draw).all()
+        assert (told["decisions"] == SITES).all()
+        z = np.concatenate([np.zeros((1, SITES), int), trace.draws["z"][0]])
+        assert (told["accepted"] == (z[1:] != z[:-1]).sum(axis=1)).all()
+        found.append(z)
+    assert np.array_equal(*found)
 
 
 # ---------------------------------------------------------------------------------------- forests
