@@ -35,7 +35,7 @@ from subsample_mcmc.kernels.continuous import (
 from subsample_mcmc.kernels.decision import Judge, fail
 from subsample_mcmc.kernels.sites.asked import check_site_prior
 from subsample_mcmc.kernels.sites.by_site import site_prior_of
-from subsample_mcmc.kernels.sites.seen import check_common, unseen, values
+from subsample_mcmc.kernels.sites.seen import check_common, held_by_data, values
 from subsample_mcmc.kernels.sites.watching import AT_ONCE, WATCHED, differ
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.pointers import call_numbers
@@ -126,8 +126,10 @@ class Woven(ContinuousBlock):
             if centre is not None and Shift(self.sites, centre).manner(model).sign == -1:
                 centre = None  # it is beside the sites, not in their midst
             against = Manner(-1, centre, read=False)
-            if not unseen(self, model, against):
-                against = Manner(1 if self.amounts is None else -1, centre, read=True)
+            held = held_by_data(self, model, against)
+            if not held.by_all:
+                together = self.amounts is None and not held.where_seen
+                against = Manner(1 if together else -1, centre, read=True)
             known[key] = against
         return known[key]
 
@@ -142,7 +144,8 @@ class Woven(ContinuousBlock):
         if sign == 1:
             return told | {"note": "together: how the sites lie is held, and all data are read"}
         if read:
-            return told | {"note": "against each other, by amounts; all data are read"}
+            by = ", by amounts" if self.amounts is not None else ""
+            return told | {"note": f"against each other{by}; all data are read"}
         note = "against each other: what data see is held, and the prior decides"
         return told | DECIDED_BY_PRIOR | {"note": note}
 
@@ -371,9 +374,9 @@ def interweave(block: str, location=None, scale: str | None = None, selector=Non
     block: its sites, real numbers, or rows of several.
     location: a block with the mean of its prior: mu and all of a move by the same number, as read
         from all data. Or what data see beside it, b + a[group]: then they move against each other,
-        and no datum decides. Which of the two it is, is found out, by every datum in six states:
-        where one does not see b in any of them, it is not against each other. Two data are asked
-        again with every move, and end the chain if they see it.
+        and no datum decides. Which of the two it is, is found out, by every datum in six states.
+        Two data are asked again with every move, and end the chain if they see it. Where some data
+        do not see b in any of the states, as those of neighbours on a map, all data decide.
     scale: a block with the standard deviation of its prior, sm.positive: tau and a - mu are
         multiplied by one number. Or what the sites are multiplied by, b + tau * z[group]: against
         each other, and no datum decides.

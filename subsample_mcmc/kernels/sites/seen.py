@@ -1,7 +1,9 @@
 """Whether data see a move of all sites of a block at once, and whether priors say it is of theirs.
 
-Every datum is asked, in several states, before a chain runs: see `unseen`.
+Every datum is asked, in several states, before a chain runs: see `held_by_data`.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -49,15 +51,23 @@ def woven(kernel, model, manner, floats: np.ndarray, j: int, by: float):
     return after
 
 
-def unseen(kernel, model, manner) -> bool:
+class Held(NamedTuple):
+    """What data were seen to say of a move."""
+
+    by_all: bool  # in no state that was tried does a datum see it, and each sees the other alone
+    where_seen: bool  # the same, but some do not see the other alone, either
+
+
+def held_by_data(kernel, model, manner) -> Held:
     """Does no datum see moves in this manner.
 
     Every row is asked, at the initial state and at others, whose discrete values are any. Where one
     has no number, nothing is known. Nor is it of rows that do not see the mean or scale alone: what
-    they would see elsewhere is hidden here, as by an indicator, or where a loss is flat.
+    they would see elsewhere may be hidden here, as by an indicator, or where a loss is flat. Or
+    they never see it, as differences of neighbours on a map.
     """
     if kernel.other not in model.variables or model.log_likelihood is None:
-        return False
+        return Held(False, False)
     rng = np.random.default_rng(0)  # the same states every time
     blind = np.ones(model.size, dtype=bool)
     for number in range(PLACES):
@@ -80,8 +90,8 @@ def unseen(kernel, model, manner) -> bool:
                 same = np.abs(seen[1] - seen[0]) <= rounding
                 blind[rows] &= ~(np.abs(seen[2] - seen[0]) > MORE * rounding)
             if not same.all():
-                return False
-    return not blind.any()
+                return Held(False, False)
+    return Held(not blind.any(), not blind.all())
 
 
 def check_common(kernel, model) -> None:
