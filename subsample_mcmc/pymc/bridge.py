@@ -36,13 +36,14 @@ class Translated(Model):
 
     def __init__(
         self, source, tables, parts, data, state, support, constraints, touches, coords, dims,
-        beside=(), asked=None, together=None,
+        beside=(), asked=None, together=None, behind=None,
     ):  # fmt: skip
         made = functions(source, tables)
         self.beside, self.asked, self.together = beside, asked, dict(together or {})
+        self.behind = dict(behind or {})
         self.source, self.arrays, self.parts = source, tables, parts
         self.options = (data, state, support, constraints, touches, coords, dims, beside,
-                        asked, self.together)  # fmt: skip
+                        asked, self.together, self.behind)  # fmt: skip
         super().__init__(
             made["log_likelihood"], data, state, made["log_prior"], support, constraints,
             touches, made.get("prepare"), missing=missing_in(source, data),
@@ -126,7 +127,7 @@ def from_pymc(pm_model, rows=None, touches=None) -> Model:
         {p.block: p.constraint for p in parts if p.constraint.text != "real"},
         {name: (np.arange(size + 1), np.arange(size)) for name in local} | sites.touches,
         *names_of(pm_model, parts), without_data(natural, found),
-        None if touches is None else named(touches, parts), sites.together,
+        None if touches is None else named(touches, parts), sites.together, sites.behind,
     )  # fmt: skip
     check(model, natural, found)
     if batches_in([*natural.basic_RVs, *natural.potentials, *natural.rvs_to_values.values()]):

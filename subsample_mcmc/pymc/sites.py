@@ -31,11 +31,19 @@ class PriorParts(NamedTuple):
     total: Node
 
 
+class PriorOfSite(NamedTuple):
+    """The log prior of the site numbered "site"."""
+
+    node: Node
+    behind: int  # how many sites before its own it reads, at most
+
+
 class FoundSites(NamedTuple):
     """What moves site by site, and why the rest of a hierarchy does not."""
 
     touches: dict[str, Any]  # by block: a column of the data, or (indptr, indices)
     priors: dict[str, Node]  # by block: the log prior of the site numbered "site"
+    behind: dict[str, int]  # by block: how many sites before its own that prior reads
     together: dict[str, str]  # by block: why its sites move as one
 
 
@@ -158,7 +166,9 @@ def reads_of(root: Node, block: str) -> list[Node]:
     return [n for n in postorder(root) if n.op == "state" and n.value == block]
 
 
-def prior_of_site(part: Part, graph, priors: dict[str, PriorParts], columns: Columns) -> Node:
+def prior_of_site(
+    part: Part, graph, priors: dict[str, PriorParts], columns: Columns
+) -> PriorOfSite:
     """The log prior of one site's value, at the index "site"."""
     for name, prior in priors.items():
         if name != part.name and reads_of(prior.total, part.block):
@@ -174,35 +184,75 @@ def prior_of_site(part: Part, graph, priors: dict[str, PriorParts], columns: Col
             found = None
         if found is not None and found.free <= {"site", "state"}:
             if all(n.args[0] is site for n in reads_of(found, part.block)):
-                return found
+                return PriorOfSite(found, 0)
     if not tensor.shape:
-        found = step_of_walk(part, tensor.at(()), site, graph.make, SiteNumbers(shape[0], columns))
-        if found is not None:
-            return found
+        ordered = prior_in_order(part, tensor.at(()), site, graph.make, columns)
+        if ordered is not None:
+            return ordered
     raise AsOneError("the prior of each of its values depends on others of them")
 
 
-def step_of_walk(part: Part, total: Node, site: Node, make, places) -> Node | None:
-    """The prior of one site given those before it, where the whole is one sum over the sites.
+def prior_in_order(part: Part, total: Node, site: Node, make, columns) -> "PriorOfSite | None":
+    """The prior of one site given those before it, where the whole is a sum over the sites.
 
-    So it is of a pm.GaussianRandomWalk whose sum is not written out. None: it is no such sum, or a
-    part of it reads sites after its own, or long before it.
+    So it is of a pm.GaussianRandomWalk or pm.AR whose sum is not written out. None: it is no such
+    sum, or a part of it reads sites after its own, or long before it.
     """
-    sites = places.size
-    if total.op != "reduce" or total.value[0] != "add" or total.value[2] != sites:
+    found, behind = make.const(0.0), 0
+    parts = added(total)
+    for one in parts:
+        own = None
+        if one.op == "reduce":
+            own = part_by_site(part, one, site, make, columns)
+        elif len(parts) <= BEHIND + 2:  # of the first sites: all of a short walk would be slow
+            own = part_of_one_site(part, one, site, make)
+        if own is None:
+            return None
+        found, behind = make("add", found, own.node), max(behind, own.behind)
+    return PriorOfSite(found, behind)
+
+
+def added(node: Node) -> list[Node]:
+    """What a sum is made of."""
+    return [node] if node.op != "add" else [part for arg in node.args for part in added(arg)]
+
+
+def part_by_site(part: Part, one: Node, site: Node, make, columns) -> "PriorOfSite | None":
+    """A sum over the sites, or over all but the first few, as the part of one of them."""
+    (op, name, length), (body,) = one.value, one.args
+    sites = np.shape(part.start)[0]
+    first = sites - length
+    if op != "add" or first < 0 or not body.free <= {name, "state"}:
         return None
-    (body,), name = total.args, total.value[1]
-    if not body.free <= {name, "state"}:
-        return None
-    every = ReadsOfRows(replaced(body, name, make.row, make), places)
+    own, behind = np.arange(first, sites), 0
+    every = ReadsOfRows(replaced(body, name, make.row, make), SiteNumbers(length, columns))
     for node, where in every.at.get(part.block, []):
         if (place := every.values(node.args[0])) is None:
             return None
-        seen = np.arange(sites) if where is None else np.flatnonzero(where)
-        before = seen - np.broadcast_to(place, (sites,))[seen]
+        seen = np.arange(length) if where is None else np.flatnonzero(where)
+        before = own[seen] - np.broadcast_to(place, (length,))[seen]
         if np.any((before < 0) | (before > BEHIND)):
             return None
-    return replaced(body, name, site, make)
+        behind = max(behind, int(before.max(initial=0)))
+    if first == 0:
+        return PriorOfSite(replaced(body, name, site, make), behind)
+    number = make("max", make("sub", site, make.const(first)), make.const(0))
+    early = make("lt", site, make.const(first))
+    found = make("select", early, make.const(0.0), replaced(body, name, number, make))
+    return PriorOfSite(found, behind)
+
+
+def part_of_one_site(part: Part, one: Node, site: Node, make) -> "PriorOfSite | None":
+    """What reads the block at places that are known, as the part of the last of them."""
+    reads = reads_of(one, part.block)
+    if not one.free <= {"state"} or not all(n.args[0].constant for n in reads):
+        return None
+    places = [int(n.args[0].value) for n in reads] or [0]
+    if max(places) - min(places) > BEHIND:
+        return None
+    here = make("eq", site, make.const(max(places)))
+    found = make("select", here, one, make.const(0.0))
+    return PriorOfSite(found, max(places) - min(places))
 
 
 class SiteNumbers:
@@ -239,7 +289,7 @@ def sites_of(
     no others then move site by site; None: all that have several sites.
     """
     names = named(asked, parts)
-    reads, found = ReadsOfRows(likelihood, columns), FoundSites({}, {}, {})
+    reads, found = ReadsOfRows(likelihood, columns), FoundSites({}, {}, {}, {})
     for part in parts:
         shape = np.shape(part.start)
         if part.block in local or (part.name not in names if asked is not None else not shape):
@@ -257,7 +307,8 @@ def sites_of(
             if touches is None or (asked is None and shape[0] < SEVERAL):
                 continue
             if not part.discrete:
-                found.priors[part.block] = prior_of_site(part, graph, priors, columns)
+                own = prior_of_site(part, graph, priors, columns)
+                found.priors[part.block], found.behind[part.block] = own
             found.touches[part.block] = touches
         except AsOneError as error:
             if asked is not None:

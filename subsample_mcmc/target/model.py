@@ -246,6 +246,7 @@ class Model:
     backwards = False  # do the data stand the other way round than their user knows them
     beside: tuple[str, ...] = ()  # what log_likelihood has of a datum beside its likelihood
     together: Mapping[str, str] = {}  # by block: why its sites move as one, as from_pymc found it
+    behind: Mapping[str, int] = {}  # by block: sites before its own that a site's prior reads, too
 
     def left_out(self, state) -> Any:
         """What log_likelihood lacks of each datum's log density: a number, or one a datum.

@@ -407,7 +407,9 @@ def label_of_another_row():
 
 
 def autoregression_of_rows():
-    u = pm.AR("u", rho=[0.5], sigma=1.0, init_dist=pm.Normal.dist(), shape=N)
+    """Of more lags than priors of sites may read."""
+    rho, first = np.full(12, 0.05), pm.Normal.dist(shape=12)
+    u = pm.AR("u", rho=rho, sigma=1.0, init_dist=first, steps=N - 12)
     pm.Normal("y", u, observed=D.x)
 
 

@@ -9,6 +9,7 @@ import pytest
 
 import subsample_mcmc as sm
 from subsample_mcmc.kernels.sites.asked import seen_behind, sites_behind
+from subsample_mcmc.kernels.sites.watching import watched_priors
 from tests.helpers.marks import WARNINGS_OF_PYMC
 from tests.helpers.models import densities
 
@@ -182,6 +183,27 @@ def walk_of_rows():
     pm.Normal("y", 0.0, pm.math.exp(0.5 * a), observed=D.y)
 
 
+def autoregression_by_day():
+    """Sites: a."""
+    s, rho = pm.HalfNormal("s"), pm.Normal("rho", shape=1)
+    a = pm.AR("a", rho=rho, sigma=s, init_dist=pm.Normal.dist(0.0, 2.0), steps=DAYS - 1)
+    pm.Normal("y", a[D.day], observed=D.y)
+
+
+def two_lags():
+    """Sites: a."""
+    rho = pm.Normal("rho", shape=3)  # the first is a constant
+    first = pm.Normal.dist(0.0, 2.0, shape=2)
+    a = pm.AR("a", rho=rho, sigma=0.7, init_dist=first, steps=DAYS - 2, constant=True)
+    pm.Normal("y", a[D.day] - a[(D.day + 3) % DAYS], observed=D.y)
+
+
+def autoregression_of_rows():
+    """Sites: a."""
+    a = pm.AR("a", rho=[0.8, 0.1], sigma=0.3, init_dist=pm.Normal.dist(shape=2), steps=N - 2)
+    pm.Normal("y", 0.0, pm.math.exp(0.5 * a), observed=D.y)
+
+
 # --------------------------------------------------------------------------- move as one: and why
 def short_walk():
     """As one: a: the prior of each of its values depends on others of them."""
@@ -347,9 +369,10 @@ def test_a_wrong_prior_of_sites_is_refused(monkeypatch):
 
     def wrong(part, graph, *more):
         found = right(part, graph, *more)
-        (site,) = {n for n in sites.postorder(found) if n.op == "loop"}
+        (site,) = {n for n in sites.postorder(found.node) if n.op == "loop"}
         make = graph.make
-        return make("add", found, make("float", make("lt", make.const(5), site)))
+        more = make("float", make("lt", make.const(5), site))
+        return found._replace(node=make("add", found.node, more))
 
     monkeypatch.setattr(sites, "prior_of_site", wrong)
     with pm.Model() as pm_model:
@@ -377,18 +400,23 @@ def test_walks_move_in_windows(rng):
     assert "windows of 1 to 30 neighbours" in kernel.describe(model)
 
 
-@pytest.mark.parametrize("name", ["walk", "drift"])
-def test_a_wrong_step_of_a_walk_is_refused(name, monkeypatch):
-    """A mutant: steps of sites from the sixth on, another value."""
+@pytest.mark.parametrize("which", ["part_by_site", "part_of_one_site"])
+@pytest.mark.parametrize("name", ["walk", "drift", "autoregression_by_day", "two_lags"])
+def test_a_wrong_step_of_a_walk_is_refused(name, which, monkeypatch):
+    """Mutants: sites from the sixth on have another value, or of the first ones nothing is said."""
     from subsample_mcmc.pymc import sites
 
-    right = sites.step_of_walk
+    if which == "part_of_one_site" and name in ("walk", "drift"):
+        return  # whose first step stands in the sum
+    right = getattr(sites, which)
 
-    def wrong(part, total, site, make, places):
-        found = right(part, total, site, make, places)
-        return make("add", found, make("float", make("lt", make.const(5), site)))
+    def wrong(part, one, site, make, *more):
+        found = right(part, one, site, make, *more)
+        other = make("float", make("lt", make.const(5), site))
+        added = make("add", found.node, other) if which == "part_by_site" else make.const(0.0)
+        return found._replace(node=added)
 
-    monkeypatch.setattr(sites, "step_of_walk", wrong)
+    monkeypatch.setattr(sites, which, wrong)
     with pm.Model() as pm_model:
         globals()[name]()
     with pytest.raises(ValueError, match=r"from_pymc: the log prior of a  is .* as translated"):
@@ -469,3 +497,16 @@ def test_step_methods_of_pymc_move_blocks_as_one_unless_they_are_given_sites():
     assert step.translated.variables["a"].touches is None
     own = sm.pymc.RacingMetropolis(["a"], model=pm_model, translated=sm.from_pymc(pm_model))
     assert own.translated.variables["a"].touches is not None
+
+
+def test_how_many_sites_before_its_own_a_prior_reads_is_told():
+    """By its maker: the code looks up places that are no less than 0, and does not tell."""
+    wanted = {
+        "walk": 1, "drift": 1, "walk_of_rows": 1, "autoregression_by_day": 1, "two_lags": 2,
+        "autoregression_of_rows": 2,
+    }  # fmt: skip
+    for name, behind in wanted.items():
+        model = built(name)[1]
+        assert model.behind["a"] == sites_behind("a", model) == seen_behind("a", model) == behind
+        assert pickle.loads(pickle.dumps(model)).behind == model.behind
+        assert watched_priors(model, "a") == []

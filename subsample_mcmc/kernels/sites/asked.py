@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.kernels.sites.independent import reads_before
+from subsample_mcmc.kernels.sites.independent import told_before
 from subsample_mcmc.kernels.sites.touches import by_datum, is_known, left_out
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.pointers import call_numbers, call_rows, pointer_to
@@ -166,7 +166,7 @@ def sites_behind(name: str, model) -> int:
     asked may let it read more of them than it was seen to.
     """
     seen = seen_behind(name, model)
-    told = reads_before(model.site_prior[name], 1, name, model)
+    told = told_before(name, model)
     if told is not None and told > BEHIND:
         raise ValueError(
             f"site_prior[{name!r}] reads {name}[site - {told}]: it may read up to {BEHIND} sites "

@@ -100,6 +100,16 @@ def may_read(function, name: str, model) -> bool:
     return read is None or name in read
 
 
+def told_before(name: str, model) -> int | None:
+    """How many sites before its own the prior of a block's sites reads: by its code, or its maker.
+
+    None: neither tells.
+    """
+    if name in model.behind:
+        return model.behind[name]
+    return reads_before(model.site_prior[name], 1, name, model)
+
+
 def only_before(name: str, model) -> int | None:
     """How many sites before its own the prior of a discrete site reads, by its code.
 
@@ -109,7 +119,7 @@ def only_before(name: str, model) -> int | None:
     others = [f for other, f in model.site_prior.items() if other != name]
     if own is None or any(may_read(f, name, model) for f in (*others, model.given[3]) if f):
         return None
-    return reads_before(own, 1, name, model)
+    return told_before(name, model)
 
 
 def reads_own(function, place: int, name: str, model) -> bool:

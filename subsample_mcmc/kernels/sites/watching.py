@@ -13,7 +13,7 @@ import numpy as np
 from subsample_mcmc.kernels.base import TOUCHED_BY_OTHERS
 from subsample_mcmc.kernels.decision import fail
 from subsample_mcmc.kernels.sites.asked import sites_behind
-from subsample_mcmc.kernels.sites.independent import may_read, reads_before
+from subsample_mcmc.kernels.sites.independent import may_read, told_before
 from subsample_mcmc.kernels.sites.touches import is_known, seen_by
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.pointers import Addresses, call_numbers, call_rows
@@ -95,7 +95,7 @@ def watched_priors(model, name: str) -> list[WatchedPrior]:
     for other, function in model.site_prior.items():
         sites, text = model.variables[other].sites, f"site_prior[{other!r}]"
         if other == name:
-            if reads_before(function, 1, name, model) is None:
+            if told_before(name, model) is None:
                 parts.append(WatchedPrior(text, function, sites, sites_behind(name, model)))
         elif may_read(function, name, model):
             parts.append(WatchedPrior(text, function, sites, -1))
