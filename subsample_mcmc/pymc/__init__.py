@@ -35,8 +35,9 @@ def from_pymc(pm_model: Any, rows: Any = None, touches: Any = None) -> Any:
     Of a hierarchy, a[group[n]], the groups are found: block a has touches and a site_prior, so that
     sm.Metropolis("a") moves group by group, each by its own rows, and sm.laplace fits them so. Of
     a = mu + tau * z it is z that has sites. The steps of a pm.GaussianRandomWalk or pm.AR (of up
-    to 8 lags), if more than 24, are priors of its values, which sm.windows moves. Where values depend on one another
-    otherwise, as those of pm.ZeroSumNormal, they move as one: model.together says why.
+    to 8 lags), if more than 24, are priors of its values, which sm.windows moves. Where values
+    depend on one another otherwise, as those of pm.ZeroSumNormal, they move as one:
+    model.together says why.
     A variable with a value per row is a block of sites that touch one row each; its prior is in the
     rows, so that sm.loo refuses the model. Where blocks have
     no constraint for a variable (pm.LKJCholeskyCov, pm.ZeroSumNormal, a Dirichlet per group,
