@@ -64,8 +64,9 @@ class Selector:
     def resize(self) -> Any:
         """The compiled function (params, scratch, rows) that changes how many rows there are."""
         raise TypeError(
-            f"{type(self).__name__}() cannot serve sites that touch different numbers of data; use "
-            "sm.Racing() or sm.Exact()."
+            f"{type(self).__name__}() serves decisions about all data, and not those of a block "
+            "with touches, whose sites may see different numbers of them; use sm.Racing() or "
+            "sm.Exact()."
         )
 
 

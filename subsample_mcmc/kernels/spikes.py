@@ -223,10 +223,12 @@ class SpikeAndSlab(ContinuousBlock):
         """Refuse others that would take coefficients off 0."""
         for leaf in leaves:
             if leaf is not self and set(leaf.writes) & set(self.writes):
+                why = "would take coefficients off 0 whose indicators say so"
+                if isinstance(leaf, SpikeAndSlab) and leaf.writes == self.writes:
+                    why = "is a second one: each learns by itself, and one serves"
                 raise ValueError(
                     f"{self.text()} moves {self.block!r} and {self.indicators!r}, and so does "
-                    f"{leaf.text()}, which would take coefficients off 0 whose indicators say so: "
-                    "leave it out."
+                    f"{leaf.text()}, which {why}: leave it out."
                 )
 
     def build(self, model) -> Any:

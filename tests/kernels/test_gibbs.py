@@ -488,7 +488,7 @@ def test_many_sites_need_to_say_what_they_touch():
 
 def test_lilucb_refuses_sites_of_unequal_size():
     model = small(touches={"label": (np.arange(7), np.arange(6))})
-    with pytest.raises(TypeError, match=r"LilUCB\(\) cannot serve sites"):
+    with pytest.raises(TypeError, match=r"LilUCB\(\) serves decisions about all data"):
         walker(model, sm.Gibbs("label", sm.LilUCB()) >> sm.Metropolis("mu"))
 
 

@@ -303,6 +303,9 @@ def test_others_that_move_coefficients_are_refused(rng):
     kernel = sm.SpikeAndSlab("beta", "gamma", sm.laplace(model, "beta"))
     with pytest.raises(ValueError, match=r"so does Metropolis\('beta'\), which would take coeffi"):
         (kernel >> sm.Metropolis("beta")).describe(model)
+    again = sm.SpikeAndSlab("beta", "gamma", kernel.fit)
+    with pytest.raises(ValueError, match="which is a second one: each learns by itself"):
+        (kernel >> again).describe(model)
     with pytest.raises(TypeError, match=r"fit=None: give sm.laplace\(model, 'beta', given="):
         sm.SpikeAndSlab("beta", "gamma", None)
 
