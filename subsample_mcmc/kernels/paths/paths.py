@@ -20,12 +20,11 @@ from subsample_mcmc.kernels.decision import Decision, Judge, count_decision, cou
 from subsample_mcmc.kernels.paths.forest import Forest, forest_of
 from subsample_mcmc.kernels.sites.asked import check_data
 from subsample_mcmc.kernels.sites.by_site import NO_SITES, SitePrior, terms_of
-from subsample_mcmc.kernels.sites.independent import may_read, only_before, plain_of
+from subsample_mcmc.kernels.sites.independent import may_read, only_before
 from subsample_mcmc.kernels.sites.touches import check_touches
 from subsample_mcmc.kernels.sites.watching import Watched, remember, sees_others, watched
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.pointers import call_numbers
-from subsample_mcmc.target.lookups.reads import blocks_read
 from subsample_mcmc.target.rewards import add_up
 
 
@@ -131,13 +130,11 @@ class Paths(Leaf):
                     f"all that depends on {name}[i] must be in log_likelihood or "
                     f"site_prior[{name!r}]. Read state.{name} there, and do not hand on `state`."
                 )
-        if model.prepare is not None:
-            read = blocks_read(plain_of(model.prepare), model)
-            if read is None or name in read:
-                raise ValueError(
-                    f"{self.text()}: prepare(state, data) may read {name!r}, of which it would be "
-                    f"asked for every value of every site: read {name}[i] in log_likelihood."
-                )
+        if model.prepare is not None and may_read(model.prepare, name, model):
+            raise ValueError(
+                f"{self.text()}: prepare(state, data) may read {name!r}, of which it would be "
+                f"asked for every value of every site: read {name}[i] in log_likelihood."
+            )
         if own is not None and only_before(name, model) not in (0, 1):
             raise ValueError(
                 f"{self.text()}: site_prior[{name!r}] may read other sites than its own and the "

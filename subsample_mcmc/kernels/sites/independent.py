@@ -23,13 +23,11 @@ def check_independent(leaf, model) -> None:
         raise ValueError(f"{told}: {why}.")
     (name,) = leaf.writes
     check_data_see_one(told, name, model)
-    if model.prepare is not None:
-        read = blocks_read(plain_of(model.prepare), model)
-        if read is None or name in read:
-            raise ValueError(
-                f"{told}: prepare(state, data) may read all of {name!r}, which others would be "
-                f"writing: read {name}[i] in log_likelihood, or leave side_by_side out."
-            )
+    if model.prepare is not None and may_read(model.prepare, name, model):
+        raise ValueError(
+            f"{told}: prepare(state, data) may read all of {name!r}, which others would be "
+            f"writing: read {name}[i] in log_likelihood, or leave side_by_side out."
+        )
     check_priors_read_one(told, leaf, name, model)
 
 

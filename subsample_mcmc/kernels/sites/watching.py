@@ -169,15 +169,13 @@ def sees_others(chain, watched):
     if len(watched.values) == 0:
         return False
     trial, count = watched.trial, len(watched.first)
-    calls, width, number = trial.calls, watched.width, watched.asked[0] // AT_ONCE
-    for _ in range(AT_ONCE):
-        k = watched.asked[0] % max(count, 1)
-        watched.asked[0] += 1
-        if count == 0:
-            continue
+    calls, width, asked = trial.calls, watched.width, watched.asked[0]
+    watched.asked[0] += AT_ONCE
+    for i in range(AT_ONCE if count > 0 else 0):
+        k = (asked + i) % count
         as_before(watched, 0, 0)
-        for i in range(watched.first[k], watched.last[k]):
-            start = watched.sites[i] * width
+        for own in range(watched.first[k], watched.last[k]):
+            start = watched.sites[own] * width
             for j in range(start, start + width):
                 watched.values[j] = watched.now[j]
         watched.row[0] = k
@@ -188,7 +186,7 @@ def sees_others(chain, watched):
             fail(chain.now[0], trial, TOUCHED_BY_OTHERS, 0, trial.indices[k])
             return True
     for k in range(len(watched.priors)):
-        site, behind = number * STRIDE % watched.turns[k], watched.behind[k]
+        site, behind = asked // AT_ONCE * STRIDE % watched.turns[k], watched.behind[k]
         here = call_numbers(watched.priors[k], calls.context, site, 0)
         as_before(watched, max(site - behind, 0) * width, (site + 1) * width * (behind >= 0))
         there = call_numbers(watched.priors[k], calls.context, site, 0)
